@@ -1,0 +1,1 @@
+"""What may leave, in which form, and the record of it."""

@@ -1,0 +1,192 @@
+"""Rules as data: TOML tables, each with its reason, its source, texts it must catch and texts it must leave alone."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal, get_args
+
+import ahocorasick
+import regex
+
+from sparkgate.policy.checks import Check, parse_check
+from sparkgate.policy.samples import fill
+
+Class = Literal["secret", "pii", "local", "client", "code"]
+Verdict = Literal["allow", "redact", "block"]
+SHIPPED = Path(__file__).parent / "rules"
+
+REQUIRED = ("id", "class", "verdict", "keywords", "pattern", "why", "source", "leaks", "clean")
+OPTIONAL = ("replacement", "checks")
+
+
+class RuleError(ValueError):
+    """A rule file that cannot be used; the message names file, rule and the way out."""
+
+
+class Overrun(Exception):
+    """The decision did not finish before its deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One detector.
+
+    `pattern` starts at its literal; a named group `value` narrows what is withheld to that group.
+    `keywords` are lower-case literals, one of which must stand in the lower-cased text before the
+    pattern is tried at all. A rule whose verdict is `allow` is a shield: pii and local findings
+    that lie inside its match are dropped.
+    """
+
+    id: str
+    cls: Class
+    verdict: Verdict
+    keywords: tuple[str, ...]
+    pattern: regex.Pattern[str]
+    why: str
+    source: str
+    replacement: str
+    checks: tuple[Check, ...] = ()
+    leaks: tuple[str, ...] = field(default=(), repr=False)
+    clean: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Where a rule matched: str indices into the judged text."""
+
+    rule: Rule
+    start: int
+    end: int
+
+
+class Rulebook:
+    """All rules behind one keyword automaton.
+
+    Raises:
+        RuleError: two rules share an id.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._automaton = ahocorasick.Automaton()
+        by_keyword: dict[str, list[int]] = {}
+        seen: set[str] = set()
+        for index, rule in enumerate(self.rules):
+            if rule.id in seen:
+                raise RuleError(f"two rules are called {rule.id!r}; rename one of them")
+            seen.add(rule.id)
+            for keyword in rule.keywords:
+                by_keyword.setdefault(keyword, []).append(index)
+        for keyword, indices in by_keyword.items():
+            self._automaton.add_word(keyword, tuple(indices))
+        if by_keyword:
+            self._automaton.make_automaton()
+        self._empty = not by_keyword
+
+    def candidates(self, text: str) -> list[Rule]:
+        """Rules with a keyword in `text`, in file order."""
+        if self._empty:
+            return []
+        hits: set[int] = set()
+        for _, indices in self._automaton.iter(text.lower()):
+            hits.update(indices)
+        return [self.rules[index] for index in sorted(hits)]
+
+    def find(self, text: str, deadline: float) -> list[Finding]:
+        """Every accepted match in `text`.
+
+        Raises:
+            Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
+        """
+        return [hit for rule in self.candidates(text) for hit in _matches(rule, text, deadline)]
+
+
+def _matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
+    left_s = deadline - monotonic()
+    if left_s <= 0:
+        raise Overrun(rule.id)
+    group = "value" if "value" in rule.pattern.groupindex else 0
+    try:
+        return [
+            Finding(rule, *match.span(group))
+            for match in rule.pattern.finditer(text, timeout=left_s)
+            if match.span(group)[0] >= 0 and all(check(match[group], text, match.start(group)) for check in rule.checks)
+        ]
+    except TimeoutError as error:
+        raise Overrun(rule.id) from error
+
+
+def load(paths: Iterable[Path]) -> tuple[Rule, ...]:
+    """Read rule files in the order given.
+
+    Raises:
+        RuleError: a file is not TOML, or a rule is incomplete or cannot be compiled. Nothing is
+            dropped silently: one bad rule refuses the whole set.
+    """
+    return tuple(rule for path in paths for rule in _load_file(path))
+
+
+def shipped() -> tuple[Rule, ...]:
+    """The rules that come with sparkgate."""
+    return load(sorted(SHIPPED.glob("*.toml")))
+
+
+def _load_file(path: Path) -> list[Rule]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RuleError(f"{path}: {error}") from error
+    if set(data) - {"rule"}:
+        raise RuleError(f"{path}: only [[rule]] tables are known here, not {sorted(set(data) - {'rule'})}")
+    return [parse(table, str(path)) for table in data.get("rule", [])]
+
+
+def parse(table: Mapping[str, Any], where: str) -> Rule:
+    """One `[[rule]]` table → Rule.
+
+    Raises:
+        RuleError: naming `where`, the rule and what to change.
+    """
+    name = f"{where}: rule {table.get('id', '(no id)')!r}"
+    _check_shape(table, name)
+    try:
+        pattern = regex.compile(table["pattern"])
+        checks = tuple(parse_check(text) for text in table.get("checks", ()))
+    except (regex.error, ValueError) as error:
+        raise RuleError(f"{name}: {error}") from error
+    return Rule(
+        id=table["id"],
+        cls=table["class"],
+        verdict=table["verdict"],
+        keywords=tuple(table["keywords"]),
+        pattern=pattern,
+        why=table["why"],
+        source=table["source"],
+        replacement=table.get("replacement", f"[{table['class']}]"),
+        checks=checks,
+        leaks=tuple(fill(text) for text in table["leaks"]),
+        clean=tuple(fill(text) for text in table["clean"]),
+    )
+
+
+def _check_shape(table: Mapping[str, Any], name: str) -> None:
+    missing = [key for key in REQUIRED if not table.get(key)]
+    unknown = sorted(set(table) - set(REQUIRED) - set(OPTIONAL))
+    if missing or unknown:
+        raise RuleError(f"{name}: " + "; ".join(_complaints(missing, unknown)))
+    if table["class"] not in get_args(Class) or table["verdict"] not in get_args(Verdict):
+        raise RuleError(f"{name}: class is one of {get_args(Class)}, verdict one of {get_args(Verdict)}")
+    loud = [word for word in table["keywords"] if word != word.lower()]
+    if loud:
+        raise RuleError(f"{name}: keywords are lower case, these are not: {loud}")
+
+
+def _complaints(missing: Sequence[str], unknown: Sequence[str]) -> Iterable[str]:
+    if missing:
+        yield f"needs {', '.join(missing)}"
+    if unknown:
+        yield f"does not know {', '.join(unknown)} (known: {', '.join((*REQUIRED, *OPTIONAL))})"
