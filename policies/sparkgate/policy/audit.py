@@ -1,0 +1,318 @@
+"""The log: what was asked to leave, what left, and how it ended. It never holds what was withheld.
+
+Two append-only tables in one SQLite file (WAL). An `outbound` row is committed before the first byte leaves; its
+`outcome` row follows. An outbound row without an outcome means: may have left, end unknown.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+migration = Migrations("audit")
+
+BUSY_TIMEOUT_MS = 10_000
+
+OUTBOUND = """
+CREATE TABLE outbound (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    host TEXT NOT NULL,
+    host_version TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    uid INTEGER NOT NULL,
+    cwd TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    destination TEXT NOT NULL,
+    verdict TEXT NOT NULL CHECK (verdict IN ('allow', 'redact', 'block')),
+    sent TEXT NOT NULL CHECK (verdict <> 'block' OR sent = ''),
+    findings TEXT NOT NULL,
+    withheld TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    decision_us INTEGER NOT NULL
+) STRICT
+"""
+
+OUTCOME = """
+CREATE TABLE outcome (
+    outbound_id INTEGER PRIMARY KEY REFERENCES outbound (id),
+    at_us INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    status INTEGER,
+    bytes INTEGER,
+    elapsed_us INTEGER
+) STRICT
+"""
+
+# REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well.
+APPEND_ONLY = """
+CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
+    WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+"""
+
+
+@migration()
+def create_tables(db: Database) -> None:
+    for table, key, create in (("outbound", "id", OUTBOUND), ("outcome", "outbound_id", OUTCOME)):
+        db.execute(create)
+        for statement in APPEND_ONLY.format(table=table, key=key).split(";\nCREATE"):
+            db.execute(statement if statement.lstrip().startswith("CREATE") else "CREATE" + statement)
+
+
+@migration()
+def index_sessions(db: Database) -> None:
+    db.execute("CREATE INDEX outbound_by_session ON outbound (session, id)")
+
+
+class LogUnavailable(Exception):
+    """The log cannot be read or written. Nothing may leave while that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the MCP session with its host program, and the peer process of the socket."""
+
+    session: str = "-"
+    host: str = "unknown"
+    host_version: str = ""
+    pid: int = 0
+    uid: int = 0
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One row of `outbound` before it is written; `withheld` holds keyed digests in the order of `findings`."""
+
+    caller: Caller
+    tool: str
+    destination: str
+    verdict: str
+    sent: str
+    findings: Sequence[Mapping[str, object]]
+    withheld: Sequence[str]
+    policy: str
+    decision_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a send ended: `answered`, `withheld`, `refused` or the kind of failure."""
+
+    outcome: str
+    status: int | None = None
+    size_bytes: int | None = None
+    elapsed_us: int | None = None
+
+
+class AuditLog:
+    """One writer's handle on the log; safe to use from several threads, and beside other processes.
+
+    Args:
+        path: the SQLite file; made with its folder when absent (0600 in 0700).
+        key: secret of the digests, kept outside the database.
+    """
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        self.path = path
+        self._key = key
+        self._lock = threading.Lock()
+        try:
+            self._db = _open(path)
+        except (OSError, sqlite3.Error) as error:
+            raise LogUnavailable(f"cannot open the log {path}: {type(error).__name__}") from error
+
+    def fingerprint(self, value: str) -> str:
+        """HMAC-SHA256 of a withheld value, hex: equal values can be found again, none can be read back."""
+        return hmac.new(self._key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def intend(self, intent: Intent) -> int:
+        """Commit the row durably and return its id; a blocked intent gets its outcome in the same transaction.
+
+        Raises:
+            LogUnavailable: the row is not on disk, so nothing may be sent.
+        """
+        with self._transaction() as connection:
+            row = connection.execute(_insert("outbound", _columns(intent)), _columns(intent))
+            if row.lastrowid is None:
+                raise LogUnavailable("the log gave no row id")
+            if intent.verdict == "block":
+                _write_outcome(connection, row.lastrowid, Outcome("withheld"))
+            return row.lastrowid
+
+    def close(self, outbound_id: int, outcome: Outcome) -> None:
+        """Record how the send of `outbound_id` ended.
+
+        Raises:
+            LogUnavailable: the outcome could not be written; the row keeps meaning "end unknown".
+        """
+        with self._transaction() as connection:
+            _write_outcome(connection, outbound_id, outcome)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._db.conn
+        with self._lock:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+
+def _open(path: Path) -> Database:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _exclusive(path.with_suffix(".lock")):
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        for pragma in (
+            f"busy_timeout = {BUSY_TIMEOUT_MS}",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "journal_size_limit = 4194304",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        db = Database(connection)
+        migration.apply(db)
+    return db
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _columns(intent: Intent) -> dict[str, Any]:
+    caller = intent.caller
+    return {
+        "at_us": time.time_ns() // 1000,
+        "session": caller.session,
+        "host": caller.host,
+        "host_version": caller.host_version,
+        "pid": caller.pid,
+        "uid": caller.uid,
+        "cwd": caller.cwd,
+        "tool": intent.tool,
+        "destination": intent.destination,
+        "verdict": intent.verdict,
+        "sent": intent.sent,
+        "findings": json.dumps(list(intent.findings)),
+        "withheld": json.dumps(list(intent.withheld)),
+        "policy": intent.policy,
+        "decision_us": intent.decision_us,
+    }
+
+
+def _write_outcome(connection: sqlite3.Connection, outbound_id: int, outcome: Outcome) -> None:
+    columns = {
+        "outbound_id": outbound_id,
+        "at_us": time.time_ns() // 1000,
+        "outcome": outcome.outcome,
+        "status": outcome.status,
+        "bytes": outcome.size_bytes,
+        "elapsed_us": outcome.elapsed_us,
+    }
+    connection.execute(_insert("outcome", columns), columns)
+
+
+def _insert(table: str, columns: Mapping[str, Any]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+
+
+READ = """
+SELECT outbound.*, outcome.outcome, outcome.status, outcome.bytes, outcome.elapsed_us
+FROM outbound LEFT JOIN outcome ON outcome.outbound_id = outbound.id
+"""
+
+
+def read_rows(path: Path, *, limit: int = 20, row_id: int | None = None) -> list[dict[str, Any]]:
+    """Rows of the log, newest first, opened read-only; [] when there is no log yet.
+
+    Raises:
+        LogUnavailable: the file is not a log that can be read.
+    """
+    if not path.exists():
+        return []
+    where, values = ("WHERE outbound.id = ?", [row_id]) if row_id is not None else ("", [])
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        connection.row_factory = sqlite3.Row
+        try:
+            rows = connection.execute(f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]).fetchall()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise LogUnavailable(f"cannot read the log {path}: {error}") from error
+    return [_readable(dict(row)) for row in rows]
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    row["at"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(row["at_us"] // 1_000_000)) + "Z"
+    row["findings"] = json.loads(row["findings"])
+    row["withheld"] = json.loads(row["withheld"])
+    return row
+
+
+def load_key(path: Path) -> bytes:
+    """The digest key at `path`, made (32 random bytes, 0600) when absent; never replaced.
+
+    Raises:
+        LogUnavailable: the file cannot be read or is too short to be a key.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _create_key(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise LogUnavailable(f"cannot read the key {path}: {error.strerror}") from error
+    if len(key) < 32:
+        raise LogUnavailable(f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one")
+    return key
+
+
+def _create_key(path: Path) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(descriptor, secrets.token_bytes(32))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(draft, path)  # fails when another process was first: its key stands
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,151 @@
+"""The decision over one text: every rule in every view, spans merged, replaced once, under one deadline."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, perf_counter
+
+from sparkgate.policy.rules import Class, Finding, Overrun, Rule, Rulebook, Verdict, load, shipped
+from sparkgate.policy.terms import load_terms
+from sparkgate.policy.views import views
+
+SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
+STRENGTH: dict[Verdict, int] = {"allow": 0, "redact": 1, "block": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A span of the judged text that must not leave as it is (str indices)."""
+
+    rule: str
+    cls: Class
+    start: int
+    end: int
+    replacement: str
+    verdict: Verdict
+
+    def public(self) -> dict[str, object]:
+        """What may be told of it: never the value."""
+        return {"rule": self.rule, "class": self.cls, "start": self.start, "end": self.end}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`released` is what may leave: the text itself, a redacted copy, or "" when blocked.
+
+    `reason` is "" or why the decision is a block although no rule asked for it.
+    """
+
+    verdict: Verdict
+    released: str
+    findings: tuple[Withheld, ...]
+    elapsed_us: int
+    reason: str = ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Ids of the rules that matched, or the reason in their place; in order of first appearance."""
+        ids = dict.fromkeys(finding.rule for finding in self.findings)
+        return tuple(ids) + ((self.reason,) if self.reason else ())
+
+
+class Policy:
+    """A rulebook with its limits.
+
+    Args:
+        rules: all rules, shipped and the operator's.
+        deadline_s: seconds for one whole decision; past it the answer is block.
+        max_bytes: longest text judged, in UTF-8 bytes; a longer one is blocked.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, deadline_s: float = 0.25, max_bytes: int = 16_384) -> None:
+        self.book = Rulebook(rules)
+        self.deadline_s = deadline_s
+        self.max_bytes = max_bytes
+        self.digest = _digest(self.book.rules)
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, deadline_s: float = 0.25, max_bytes: int = 16_384) -> Policy:
+        """The shipped rules plus `rules/*.toml` and `terms.toml` of an operator's folder.
+
+        Raises:
+            RuleError: any file of it cannot be used.
+        """
+        own = load(sorted((folder / "rules").glob("*.toml")))
+        rules = (*shipped(), *own, *load_terms(folder / "terms.toml"))
+        return cls(rules, deadline_s=deadline_s, max_bytes=max_bytes)
+
+    def judge(self, text: str) -> Decision:
+        """Decide over `text`. Never raises: whatever goes wrong is a block that names its reason."""
+        start = perf_counter()
+        try:
+            verdict, released, findings, reason = self._judge(text)
+        except Overrun:
+            verdict, released, findings, reason = "block", "", (), "policy-deadline"
+        except Exception:
+            verdict, released, findings, reason = "block", "", (), "policy-fault"
+        return Decision(verdict, released, findings, round((perf_counter() - start) * 1e6), reason)
+
+    def _judge(self, text: str) -> tuple[Verdict, str, tuple[Withheld, ...], str]:
+        if len(text.encode("utf-8", "surrogatepass")) > self.max_bytes:
+            return "block", "", (), "input-too-long"
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return "block", "", (), "not-unicode"
+        findings = merge(self._find(text, monotonic() + self.deadline_s))
+        verdict = max((finding.verdict for finding in findings), key=STRENGTH.__getitem__, default="allow")
+        return verdict, "" if verdict == "block" else replace(text, findings), findings, ""
+
+    def _find(self, text: str, deadline: float) -> list[Withheld]:
+        found: list[Withheld] = []
+        for view in views(text):
+            hits = self.book.find(view.text, deadline)
+            found += [_withheld(hit, view.span(hit.start, hit.end)) for hit in _unshielded(hits)]
+        return found
+
+
+def _unshielded(hits: list[Finding]) -> list[Finding]:
+    shields = [hit for hit in hits if hit.rule.verdict == "allow"]
+    return [
+        hit
+        for hit in hits
+        if hit.rule.verdict != "allow"
+        and not (hit.rule.cls in SHIELDED and any(s.start <= hit.start and hit.end <= s.end for s in shields))
+    ]
+
+
+def _withheld(hit: Finding, span: tuple[int, int]) -> Withheld:
+    return Withheld(hit.rule.id, hit.rule.cls, *span, hit.rule.replacement, hit.rule.verdict)
+
+
+def merge(found: Iterable[Withheld]) -> tuple[Withheld, ...]:
+    """Join overlapping spans into disjoint ones in text order; the strongest, then longest, names the union."""
+    merged: list[Withheld] = []
+    for item in sorted(found, key=lambda item: (item.start, -item.end)):
+        if merged and item.start < merged[-1].end:
+            merged[-1] = _union(merged[-1], item)
+        else:
+            merged.append(item)
+    return tuple(merged)
+
+
+def _union(a: Withheld, b: Withheld) -> Withheld:
+    lead = max(a, b, key=lambda item: (STRENGTH[item.verdict], item.end - item.start))
+    span = min(a.start, b.start), max(a.end, b.end)
+    return Withheld(lead.rule, lead.cls, *span, lead.replacement, lead.verdict)
+
+
+def replace(text: str, findings: Iterable[Withheld]) -> str:
+    """`text` with each (disjoint, ordered) span replaced once."""
+    parts, last = [], 0
+    for finding in findings:
+        parts += [text[last : finding.start], finding.replacement]
+        last = finding.end
+    return "".join(parts) + text[last:]
+
+
+def _digest(rules: Iterable[Rule]) -> str:
+    lines = (f"{r.id}\0{r.cls}\0{r.verdict}\0{r.pattern.pattern}\0{r.replacement}" for r in rules)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -1,0 +1,203 @@
+"""SearXNG's HTTP interface as a client meets it: requests, answers, and what each refusal means.
+
+Facts behind the tables: searx/webapp.py, searx/webadapter.py and searx/webutils.py of SearXNG (2025.8 to 2026.8).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+from urllib.parse import urlsplit
+
+from sparkgate.policy.egress import Failed, Request, Sent
+from sparkgate.policy.views import is_invisible
+from sparkgate.version import __version__
+
+LANGUAGE = re.compile(r"(all|auto|[a-z]{2,3}(-[A-Z]{2})?)")
+HEADERS = {
+    "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
+    "Accept-Language": "en",
+    "User-Agent": f"sparkgate/{__version__}",
+}
+JSON_OFF = 'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
+LOGIN_WORDS = ("login", "signin", "sign-in", "sso", "auth", "oauth")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why no results: a stable code, what happened, what to do."""
+
+    code: str
+    message: str
+
+
+PROBLEMS: dict[str, str] = {
+    "not_configured": "No SearXNG is known. Run `sparkgate searxng up` for a private one, or set searxng.url in config.toml.",
+    "connection_refused": "Nothing answers at {place}. Start SearXNG (`sparkgate searxng up`) or correct searxng.url; "
+    "inside a container, localhost is the container itself.",
+    "unknown_host": "The name of {place} cannot be looked up. Correct searxng.url in config.toml.",
+    "timeout": "SearXNG at {place} did not answer in time. Try again, or raise searxng.timeout_s in config.toml.",
+    "json_disabled": f"SearXNG at {{place}} refuses JSON (403). On that machine {JSON_OFF}\nthen restart it. A proxy "
+    "that asks for a login can answer 403 as well.",
+    "rate_limited": "SearXNG at {place} limits this client (429). Wait a minute; on a private instance set "
+    "`limiter: false` under `server:`, or add this machine to pass_ip in limiter.toml.",
+    "login_page": "A login page stands before SearXNG at {place}. Use an address that reaches SearXNG itself.",
+    "redirected": "SearXNG at {place} answered with a redirect to {target}; it was not followed, as that would carry "
+    "the query elsewhere. Set searxng.url to the final address.",
+    "wrong_content_type": "{place} answered with a web page instead of JSON. Check that searxng.url is the base "
+    f"address of SearXNG, and {JSON_OFF}",
+    "not_found": "There is no /search at {place} (404). Set searxng.url to the base address of SearXNG, with its "
+    "path if it has one.",
+    "bad_request": "SearXNG at {place} refused the parameters of this search (400).",
+    "server_error": "SearXNG at {place} failed ({status}). Its own log says why; try again, or other engines.",
+    "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
+    "too_large": "The answer of SearXNG at {place} is longer than searxng.max_answer_bytes; ask for less.",
+    "network": "The connection to SearXNG at {place} broke.",
+    "engines_failed": "Every search engine that was asked failed: {engines}. Try again later or choose other engines.",
+    "unknown_engines": "This SearXNG has no such {kind}; nothing was sent. It has {known}.",
+}
+
+FAILURE_CODES: dict[str, str] = {
+    "connect": "connection_refused",
+    "timeout": "timeout",
+    "name_lookup": "unknown_host",
+    "too_large": "too_large",
+    "bad_encoding": "invalid_answer",
+    "bad_url": "not_configured",
+}
+STATUS_CODES: dict[int, str] = {
+    400: "bad_request",
+    401: "login_page",
+    403: "json_disabled",
+    404: "not_found",
+    407: "login_page",
+    429: "rate_limited",
+}
+
+
+def problem(code: str, base_url: str = "", **facts: object) -> Problem:
+    """The problem of this code, told for the SearXNG at `base_url`."""
+    return Problem(code, PROBLEMS[code].format(place=base_url.rstrip("/"), **facts))
+
+
+def search_request(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
+    """POST, so that the query stands in no URL and no access log; only the fields SearXNG needs."""
+    form = {"q": query, "format": "json", **{name: value for name, value in fields.items() if value}}
+    return Request(url=f"{base_url.rstrip('/')}/search", form=form, headers=dict(HEADERS))
+
+
+def config_request(base_url: str) -> Request:
+    """Engines and categories of the instance; carries nothing of the caller."""
+    return Request(url=f"{base_url.rstrip('/')}/config", headers=dict(HEADERS), method="GET")
+
+
+def read_failure(failed: Failed, base_url: str) -> Problem:
+    """A send without an answer → the problem."""
+    return problem(FAILURE_CODES.get(failed.kind, "network"), base_url)
+
+
+def read_json(sent: Sent, base_url: str) -> dict[str, Any] | Problem:
+    """The JSON object of an answer, or what stands in its way."""
+    content_type = sent.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if 300 <= sent.status < 400:
+        return _redirect(sent.headers.get("location", ""), base_url)
+    if sent.status >= 500:
+        return problem("server_error", base_url, status=sent.status)
+    if sent.status != 200:
+        return problem(STATUS_CODES.get(sent.status, "server_error"), base_url, status=sent.status)
+    if content_type != "application/json":
+        login = re.search(rb"type\s*=\s*[\"']?password", sent.body[:200_000], re.IGNORECASE)
+        return problem("login_page" if login else "wrong_content_type", base_url)
+    try:
+        data = json.loads(sent.body.decode("utf-8", "replace"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return problem("invalid_answer", base_url)
+    return data if isinstance(data, dict) else problem("invalid_answer", base_url)
+
+
+def _redirect(location: str, base_url: str) -> Problem:
+    """Only the host of the target is told: the rest of it may hold the query."""
+    target = urlsplit(location)
+    words = re.split(r"[^a-z0-9-]+", f"{target.hostname or ''} {target.path}".lower())
+    if any(word in LOGIN_WORDS for word in words):
+        return problem("login_page", base_url)
+    return problem("redirected", base_url, target=target.hostname or "another path of the same host")
+
+
+# -- what is in an answer
+
+_TAG = re.compile(r"</?(?:a|b|br|code|div|em|font|h[1-6]|i|li|mark|p|pre|q|small|span|strong|sub|sup|u|ul)\b[^<>]*>", re.I)
+_SPACE = re.compile(r"\s+")
+
+
+def plain(value: object, limit_chars: int = 500) -> str:
+    """Text from the web as one line: known tags out, entities decoded, invisible characters out, cut at a word."""
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        return ""
+    text = unescape(_TAG.sub("", str(value)[: limit_chars * 8]))
+    text = _SPACE.sub(" ", "".join(c for c in text if c.isspace() or not is_invisible(c))).strip()
+    if len(text) <= limit_chars:
+        return text
+    return text[:limit_chars].rsplit(" ", 1)[0] + "…"
+
+
+def as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read_result(item: object, snippet_chars: int) -> dict[str, Any] | None:
+    """One result as the tool shows it; None when it has neither title nor address."""
+    if not isinstance(item, dict):
+        return None
+    url = item.get("url") if isinstance(item.get("url"), str) else ""
+    shown = {
+        "title": plain(item.get("title"), 200),
+        "url": plain(url, 2000),
+        "snippet": plain(item.get("content"), snippet_chars),
+        "engines": sorted(plain(name, 40) for name in as_list(item.get("engines")) or [item.get("engine")]),
+        "date": plain(item.get("publishedDate"), 40)[:10],
+    }
+    return {key: value for key, value in shown.items() if value} if shown["title"] or url else None
+
+
+def read_answer(item: object) -> str:
+    """An entry of `answers`: an object since 2025, a string before."""
+    return plain(item.get("answer") if isinstance(item, dict) else item)
+
+
+def read_infobox(item: object) -> dict[str, Any] | None:
+    if not isinstance(item, dict):
+        return None
+    urls = [link.get("url") for link in as_list(item.get("urls")) if isinstance(link, dict)]
+    facts = {
+        plain(fact.get("label"), 60): plain(fact.get("value"), 120)
+        for fact in as_list(item.get("attributes"))
+        if isinstance(fact, dict) and fact.get("value")
+    }
+    shown = {
+        "title": plain(item.get("infobox"), 200),
+        "text": plain(item.get("content"), 600),
+        "url": plain(next((url for url in urls if isinstance(url, str)), ""), 500),
+        "facts": dict(list(facts.items())[:8]),
+    }
+    return {key: value for key, value in shown.items() if value} or None
+
+
+def read_unresponsive(item: object) -> dict[str, str] | None:
+    """`[engine, reason]` → a record."""
+    if not isinstance(item, (list, tuple)) or len(item) < 2:
+        return None
+    return {"engine": plain(item[0], 60), "reason": plain(item[1], 120)}
+
+
+def names_of(config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """`/config` → engines and categories, each lower-cased name → the exact one."""
+    engines = [entry.get("name") for entry in as_list(config.get("engines")) if isinstance(entry, dict)]
+    return (
+        {name.lower(): name for name in engines if isinstance(name, str)},
+        {name.lower(): name for name in as_list(config.get("categories")) if isinstance(name, str)},
+    )

@@ -1,0 +1,107 @@
+"""What a tool call needs, made from the configuration and made anew when a file of it has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkgate.policy.audit import AuditLog, LogUnavailable, load_key
+from sparkgate.policy.egress import Egress, Transport
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.judge import Policy
+from sparkgate.policy.rules import RuleError
+from sparkgate.settings import Settings, SettingsError, load
+
+EMBEDDED_RECORD = "searxng/instance.json"
+Stamps = tuple[tuple[str, int, int], ...]
+
+
+class NotReady(Exception):
+    """Nothing can be sent now; `code` is stable, the message says what to mend."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """One consistent set: settings, the way out that enforces them, and the SearXNG in use ("" when none)."""
+
+    settings: Settings
+    egress: Egress
+    searxng_url: str
+
+
+class Services:
+    """Gives the current `Live` set.
+
+    Args:
+        config: path of config.toml; `rules/` and `terms.toml` are looked for beside it.
+        state: folder of the log, the keys and the embedded SearXNG.
+        guard: the connection guard of this process.
+        transport: an HTTP transport for tests that must not open a socket.
+    """
+
+    def __init__(
+        self, config: Path, state: Path, guard: Guard, transport: Transport | None = None
+    ) -> None:
+        self.config, self.state, self.guard, self.transport = config, state, guard, transport
+        self._log: AuditLog | None = None
+        self._live: Live | None = None
+        self._stamps: Stamps | None = None
+
+    def live(self) -> Live:
+        """The set that the files ask for now.
+
+        Raises:
+            NotReady: a file cannot be used, or the log cannot be opened. Nothing is sent until it is mended.
+        """
+        stamps = tuple(_stamps(self._files()))
+        if self._live is None or stamps != self._stamps:
+            self._live = None
+            self._live, self._stamps = self._build(), stamps
+        return self._live
+
+    def _files(self) -> Iterable[Path]:
+        folder = self.config.parent
+        yield from (self.config, folder / "terms.toml", folder / "rules", self.state / EMBEDDED_RECORD)
+        yield from sorted((folder / "rules").glob("*.toml"))
+
+    def _build(self) -> Live:
+        try:
+            settings = load(self.config)
+            policy = Policy.from_folder(
+                self.config.parent,
+                deadline_s=settings.policy.deadline_ms / 1000,
+                max_bytes=settings.policy.max_input_bytes,
+            )
+            self._log = self._log or AuditLog(self.state / "audit.db", load_key(self.state / "keys" / "audit.key"))
+        except SettingsError as error:
+            raise NotReady("config_error", str(error)) from error
+        except RuleError as error:
+            raise NotReady("policy_error", str(error)) from error
+        except LogUnavailable as error:
+            raise NotReady("log_unavailable", str(error)) from error
+        url = settings.searxng.url or embedded_url(self.state)
+        return Live(settings, Egress(policy, self._log, self.guard, self.transport), url)
+
+
+def embedded_url(state: Path) -> str:
+    """Address of the embedded SearXNG as `sparkgate searxng up` recorded it; "" when there is none."""
+    try:
+        return str(json.loads((state / EMBEDDED_RECORD).read_text(encoding="utf-8"))["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _stamps(files: Iterable[Path]) -> Iterable[tuple[str, int, int]]:
+    for file in files:
+        try:
+            found = file.stat()
+        except OSError:
+            yield str(file), 0, 0
+        else:
+            yield str(file), found.st_mtime_ns, found.st_size

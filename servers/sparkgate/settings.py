@@ -1,0 +1,176 @@
+"""Every setting, typed, with unit, default and meaning; and the reader of `config.toml`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+from urllib.parse import urlsplit
+
+from sparkgate import paths
+
+
+class SettingsError(ValueError):
+    """The configuration cannot be used; the message names file, line and the way out."""
+
+
+def setting(default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None) -> Any:
+    """One row of the table: a dataclass field that carries its meaning, unit and bounds."""
+    return field(default=default, metadata={"meaning": meaning, "unit": unit, "low": low, "high": high})
+
+
+@dataclass(frozen=True, slots=True)
+class SearxngSettings:
+    url: str = setting("", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL")
+    timeout_s: float = setting(15.0, "Longest wait for one search.", unit="s", low=1, high=120)
+    max_answer_bytes: int = setting(
+        4_000_000, "Longest answer read, after decoding.", unit="bytes", low=10_000, high=100_000_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    max_query_chars: int = setting(2000, "Longest query accepted.", unit="characters", low=10, high=8000)
+    snippet_chars: int = setting(300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000)
+    answer_bytes: int = setting(6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    deadline_ms: int = setting(250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000)
+    max_input_bytes: int = setting(16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536)
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    idle_minutes: float = setting(15.0, "Minutes without session and job before the gate ends.", unit="min", low=0.01, high=10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    searxng: SearxngSettings = field(default_factory=SearxngSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    gate: GateSettings = field(default_factory=GateSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting as a person reads it; `origin` is "default" or `FILE:LINE`."""
+
+    key: str
+    value: Any
+    default: Any
+    unit: str
+    meaning: str
+    origin: str
+
+
+def state_dir() -> Path:
+    return Path(paths.state_dir())
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read the configuration; without a file every default holds.
+
+    Raises:
+        SettingsError: the file is not TOML, or holds an unknown key or a bad value.
+    """
+    path = path or Path(paths.config_path())
+    text = _read(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+    sections = get_type_hints(Settings)
+    for name in data:
+        if name not in sections or not isinstance(data[name], dict):
+            raise SettingsError(f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}")
+    return Settings(**{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections})
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read ({type(error).__name__}); make it a UTF-8 file you own") from error
+
+
+def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str) -> Any:
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    types = get_type_hints(kind)
+    values = {}
+    for key, value in table.items():
+        where = f"{path}:{_line(text, key, name)}: {name}.{key}"
+        if key not in fields:
+            raise SettingsError(f"{where} is not a setting{_nearest(key, fields)}")
+        values[key] = _checked(value, types[key], fields[key].metadata, where)
+    return kind(**values)
+
+
+def _checked(value: Any, kind: type, about: Any, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise SettingsError(f"{where} must be {_TYPE_WORDS[kind]}")
+    low, high = about["low"], about["high"]
+    if low is not None and not low <= value <= high:
+        raise SettingsError(f"{where} must be between {low:g} and {high:g} {about['unit']}")
+    if about["unit"] == "URL" and value and not _is_base_url(value):
+        raise SettingsError(f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)")
+    return value
+
+
+_TYPE_WORDS: dict[type, str] = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _is_base_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and port != 0
+
+
+def _line(text: str, key: str, section: str = "") -> int:
+    """The line where `key` is set, as people count; 1 when it cannot be told."""
+    inside = not section
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
+        if header:
+            inside = header[1] == section or (not section and header[1] == key)
+            if inside and not section:
+                return number
+        elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return number
+    return 1
+
+
+def _nearest(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f" (known: {', '.join(sorted(known))})"
+
+
+def rows(settings: Settings, path: Path) -> Iterator[Row]:
+    """Every setting with its effective value and where it comes from."""
+    text = _read(path)
+    data = tomllib.loads(text)
+    for section in dataclasses.fields(settings):
+        group = getattr(settings, section.name)
+        for row in dataclasses.fields(group):
+            given = row.name in data.get(section.name, {})
+            yield Row(
+                key=f"{section.name}.{row.name}",
+                value=getattr(group, row.name),
+                default=row.default,
+                unit=row.metadata["unit"],
+                meaning=row.metadata["meaning"],
+                origin=f"{path}:{_line(text, row.name, section.name)}" if given else "default",
+            )

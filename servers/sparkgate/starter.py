@@ -1,0 +1,90 @@
+"""Starting the gate from a pipe: one winner under a lock, everybody else waits. Standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from sparkgate import paths
+
+if TYPE_CHECKING:
+    import subprocess
+
+KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "PATH", "LANG", "TZ", "TMPDIR", "SPARKGATE_CONFIG")
+"""What the gate gets of a host's environment, beside XDG_*: no proxy, no key, nothing a host may set by accident."""
+
+
+class Starter:
+    """Tries to become the one that starts the gate for `config`."""
+
+    def __init__(self, config: str) -> None:
+        self.config = config
+        self._lock: int | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def tick(self) -> str:
+        """Take one step; "" while there is hope, else the reason why no gate will come.
+
+        The winner holds the lock until its gate is reachable or has failed.
+        """
+        if self._child is not None:
+            return self._look_at_child()
+        try:
+            if self._lock is None and not self._win():
+                return ""
+            self._child = self._spawn()
+        except OSError as error:
+            self.release()
+            return str(error)
+        return ""
+
+    def release(self) -> None:
+        """Let others try: the gate is reachable, or this attempt is over."""
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None
+
+    def _win(self) -> bool:
+        folder = paths.private_dir(paths.runtime_dir())
+        lock = os.open(os.path.join(folder, f"{paths.gate_name(self.config)}.start"), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        import subprocess
+
+        return subprocess.Popen(
+            [sys.executable, "-I", "-m", "sparkgate.gate", "--detach", "--config", self.config],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=gate_environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+
+    def _look_at_child(self) -> str:
+        """The launched process ends as soon as its gate listens (code 0) or has failed (its output says why)."""
+        assert self._child is not None
+        code = self._child.poll()
+        if code is None:
+            return ""
+        output = self._child.stdout.read() if self._child.stdout else b""
+        self._child = None
+        return "" if code == 0 else output.decode("utf-8", "replace").strip() or f"it ended with code {code}"
+
+
+def gate_environment() -> dict[str, str]:
+    """The environment a gate is started with, from this process's own."""
+    return {
+        name: value for name, value in os.environ.items() if name in KEPT_ENVIRONMENT or name.startswith("XDG_")
+    }

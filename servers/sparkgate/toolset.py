@@ -1,0 +1,227 @@
+"""Tools as data: what a model may pass, how tolerant we are about it, and the MCP server made of it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+
+from sparkgate import log
+from sparkgate.version import __version__
+
+Kind = Literal["string", "integer", "number", "boolean", "array"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool. Bounds are checked here and said in `meaning`; the schema stays flat for every host."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+
+    def schema(self) -> dict[str, Any]:
+        shape: dict[str, Any] = {"type": self.kind, "description": self.meaning}
+        if self.kind == "array":
+            shape["items"] = {"type": "string"}
+        if self.choices:
+            shape["enum"] = list(self.choices)
+        if not self.required and self.default not in (None, "", ()):
+            shape["default"] = self.default
+        return shape
+
+
+class BadArgument(ValueError):
+    """An argument that cannot be used. The message names it and the way out, never its value."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+Arguments = Mapping[str, Any]
+Handler = Callable[[Arguments, ServerRequestContext[Any, Any]], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool with its parameters, all four annotations, and the function that answers with a JSON object."""
+
+    name: str
+    title: str
+    meaning: str
+    parameters: tuple[Parameter, ...]
+    handler: Handler
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+
+    def listed(self) -> types.Tool:
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.meaning,
+            input_schema={
+                "type": "object",
+                "properties": {p.name: p.schema() for p in self.parameters},
+                "required": [p.name for p in self.parameters if p.required],
+            },
+            annotations=types.ToolAnnotations(
+                read_only_hint=self.read_only,
+                destructive_hint=self.destructive,
+                idempotent_hint=self.idempotent,
+                open_world_hint=self.open_world,
+            ),
+        )
+
+    def arguments(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What the model passed → one value for every parameter.
+
+        Raises:
+            BadArgument: unknown name, missing or unusable value.
+        """
+        given = given or {}
+        known = {p.name: p for p in self.parameters}
+        for name in given:
+            if name not in known:
+                raise BadArgument("unknown_argument", _unknown(self.name, name, list(known)))
+        return {p.name: _value(p, given.get(p.name)) for p in self.parameters}
+
+
+def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
+    shown = f" {name!r}" if name.isidentifier() and name.isascii() and len(name) <= 24 else " of that name"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+    return f"{tool} has no argument{shown}; {hint}"
+
+
+def _value(parameter: Parameter, given: Any) -> Any:
+    if given is None or (not parameter.required and given in ("", "null")):
+        if parameter.required:
+            raise BadArgument("missing_argument", f"{parameter.name} is needed: {parameter.meaning}")
+        return parameter.default
+    try:
+        value = COERCE[parameter.kind](given)
+    except (TypeError, ValueError, OverflowError):
+        raise BadArgument("invalid_argument", f"{parameter.name} must be {KIND_WORDS[parameter.kind]}") from None
+    return _bounded(parameter, value)
+
+
+def _bounded(parameter: Parameter, value: Any) -> Any:
+    if parameter.choices:
+        if value.lower() not in parameter.choices:
+            raise BadArgument("invalid_argument", f"{parameter.name} must be one of {', '.join(parameter.choices)}")
+        return value.lower()
+    if parameter.low is not None and parameter.high is not None and not parameter.low <= value <= parameter.high:
+        raise BadArgument("invalid_argument", f"{parameter.name} must be between {parameter.low} and {parameter.high}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise TypeError
+    return str(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise TypeError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)
+
+
+def _truth(value: Any) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    found = value if isinstance(value, bool) else words.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError
+    return found
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        raise TypeError
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+COERCE: dict[Kind, Callable[[Any], Any]] = {
+    "string": _text,
+    "integer": _whole,
+    "number": _number,
+    "boolean": _truth,
+    "array": _words,
+}
+KIND_WORDS: dict[Kind, str] = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list of names, or names with commas between",
+}
+
+
+def failure(code: str, message: str, **more: Any) -> dict[str, Any]:
+    """An answer that says no: a successful result for the host, with a stable code and the way out."""
+    return {"ok": False, "code": code, "message": message, **more}
+
+
+def result(payload: dict[str, Any]) -> types.CallToolResult:
+    """The same payload as structured content and as text, written as JSON.stringify(payload, null, 2) writes it."""
+    text = json.dumps(payload, ensure_ascii=False, indent=2)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=payload)
+
+
+def build_server(name: str, title: str, instructions: str, tools: Sequence[Tool]) -> Server[Any]:
+    """An MCP server with these tools and nothing else: no prompts, no resources."""
+    by_name = {tool.name: tool for tool in tools}
+    listed = types.ListToolsResult(tools=[tool.listed() for tool in tools])
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return listed
+
+    async def call_tool(context: ServerRequestContext[Any, Any], call: types.CallToolRequestParams) -> Any:
+        tool = by_name.get(call.name)
+        if tool is None:
+            return result(failure("unknown_tool", f"{name} has the tools {', '.join(by_name)}"))
+        try:
+            arguments = tool.arguments(call.arguments)
+        except BadArgument as error:
+            return result(failure(error.code, str(error)))
+        try:
+            return result(await tool.handler(arguments, context))
+        except Exception as error:
+            log.error("tool_fault", tool=call.name, **log.describe(error))
+            return fault(call.name)
+
+    return Server(
+        name,
+        title=title,
+        version=__version__,
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def fault(tool: str) -> types.CallToolResult:
+    """A mistake of ours: the only answer that counts as an error for the host. Exception text stays out of it."""
+    text = f"{tool} failed because of a fault in sparkgate; nothing more was sent. The log of the gate has the place."
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
