@@ -1,7 +1,7 @@
 """A private SearXNG on loopback: installed, started, watched and stopped without a person's help.
 
-It runs as a process of its own in a virtual environment of its own (SearXNG is AGPL software; nothing of it is
-imported here). Queries reach it by POST, and its web server writes no access log.
+It runs as a process of its own in a virtual environment of its own (SearXNG is AGPL software; nothing of it
+is imported here). Queries reach it by POST, and its web server writes no access log.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sparkgate.embedded_files import (
     Progress,
     exclusive,
     private_folder,
+    read,
     rotate,
     silent,
     tail,
@@ -41,9 +42,13 @@ import logging, runpy
 logging.getLogger("werkzeug").setLevel(logging.WARNING)
 runpy.run_module("searx.webapp", run_name="__main__", alter_sys=True)
 """
+_HEAD = """\
+# Written by sparkgate at each start: changes made here are lost.
+# An engines.yml beside it (YAML that begins with "engines:") replaces the engines.
+"""
 _ADVICE = {
     401: "it asks for a login",
-    403: "JSON is off (add json to search.formats in its settings.yml), or a proxy before it asks for a login",
+    403: "JSON is off (add json to search.formats in its settings.yml), or a proxy asks for a login",
     404: "the path is wrong: give the address of its start page",
     429: "its limiter is on: turn it off, or let this machine pass (pass_ip in limiter.toml)",
 }
@@ -86,8 +91,9 @@ class _Record:
 class Embedded:
     """The private SearXNG whose files live under `root`.
 
-    `installs` holds the virtual environment (default: `root`), `patience_s` (seconds) bounds a start, `python`
-    makes the environment from the requirements file `lock`. An `engines.yml` under `root` replaces our engines.
+    `installs` holds the virtual environment (default: `root`), `patience_s` (seconds) bounds a start,
+    `python` makes the environment from the requirements file `lock`. An `engines.yml` under `root` replaces
+    our engines.
     """
 
     def __init__(
@@ -129,10 +135,11 @@ class Embedded:
                 return self._adopt(record, wanted.rstrip("/"))
             if self._serves(record, wanted, port, engines_yaml):
                 return self._instance(record)
-            _process(record).stop()
+            self._refuse_taken(port, record)
             program = self._installer.install(wanted)
-            self._write_settings(engines_yaml)
-            return self._start(program, wanted, self._port(port, record.port))
+            _process(record).stop()
+            write_private(self.settings, self._settings_text(engines_yaml))
+            return self._start(program, wanted, self._port(port or record.port))
 
     def down(self) -> bool:
         """Stop it; True when a process was stopped. A URL is only forgotten. Port, key and log are kept."""
@@ -162,17 +169,15 @@ class Embedded:
     def _serves(self, record: _Record, source: str, port: int | None, engines_yaml: str | None) -> bool:
         same = record.source == source and port in (None, record.port)
         if engines_yaml is not None:
-            same = same and self.settings.read_text(encoding="utf-8") == self._settings_text(engines_yaml)
-        return same and self.status().state == "running" and self._installer.is_current(source)
+            same = same and read(self.settings) == self._settings_text(engines_yaml)
+        current = same and (source != PINNED or self._installer.is_current(source))
+        return current and self.status().state == "running"
 
     def _adopt(self, record: _Record, url: str) -> Instance:
         self._progress(f"Asking {url}")
-        try:
-            with _door(url) as door:
-                _expect_json(door, url)
-                version = _version(door, url)
-        except LocalDoorError as error:
-            raise EmbeddedError(f"{url}: {error}") from error
+        with _door(url) as door:
+            _expect_json(door, url)
+            version = _version(door, url)
         _process(record).stop()
         return self._remember(_Record(url=url, port=record.port, source=url, version=version))
 
@@ -209,13 +214,15 @@ class Embedded:
         last = "\n".join(f"  {line}" for line in self.log_tail(12))
         return EmbeddedError(f"{what}. The last lines of {self.log}:\n{last}")
 
-    def _port(self, asked: int | None, remembered: int) -> int:
-        if asked and not is_free(asked):
-            raise EmbeddedError(f"port {asked} is taken; leave --port out and a free one is chosen")
-        if remembered and not asked and not is_free(remembered):
-            self._progress(f"Port {remembered} is taken now; choosing another")
+    def _refuse_taken(self, port: int | None, record: _Record) -> None:
+        if port and port != record.port and not is_free(port):
+            raise EmbeddedError(f"port {port} is taken; leave --port out and a free one is chosen")
+
+    def _port(self, wanted: int) -> int:
+        if wanted and not is_free(wanted):
+            self._progress(f"Port {wanted} is taken now; choosing another")
             return free_port()
-        return asked or remembered or free_port()
+        return wanted or free_port()
 
     def _environment(self, program: Program, port: int) -> dict[str, str]:
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
@@ -227,20 +234,15 @@ class Embedded:
             env |= {"PYTHONPATH": str(program.code), "PYTHONPYCACHEPREFIX": str(self.root / "tmp")}
         return env
 
-    def _write_settings(self, engines_yaml: str | None) -> None:
-        own = self.root / "engines.yml"
-        if engines_yaml is None and own.exists():
-            engines_yaml = own.read_text(encoding="utf-8")
-        write_private(self.settings, self._settings_text(engines_yaml))
-
     def _settings_text(self, engines_yaml: str | None) -> str:
-        return settings_yaml(self._secret(), engines_yaml)
+        engines = engines_yaml or read(self.root / "engines.yml") or None
+        return _HEAD + settings_yaml(self._secret(), engines)
 
     def _secret(self) -> str:
         kept = self.root / "secret"
-        if not kept.exists():
+        if not read(kept):
             write_private(kept, secrets.token_hex(32))
-        return kept.read_text().strip()
+        return read(kept)
 
     def _source(self, asked: str | None, record: _Record) -> str:
         source = asked or record.source or PINNED
@@ -253,8 +255,8 @@ class Embedded:
 
     def _read(self) -> _Record:
         try:
-            return _Record(**json.loads((self.root / "instance.json").read_text()))
-        except (OSError, ValueError, TypeError):
+            return _Record(**json.loads(read(self.root / "instance.json")))
+        except (ValueError, TypeError):
             return _Record()
 
     def _write(self, record: _Record) -> None:
@@ -281,7 +283,7 @@ def _door(url: str) -> LocalDoor:
     try:
         return LocalDoor([url])
     except LocalDoorError as error:
-        raise EmbeddedError(f"{url} cannot be used: {error}") from error
+        raise EmbeddedError(f"the URL cannot be used: {error}") from error
 
 
 def _is_up(door: LocalDoor, url: str) -> bool:

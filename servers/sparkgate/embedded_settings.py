@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-GENERAL = ("duckduckgo", "brave", "startpage", "mojeek", "wikipedia", "wikidata")
+GENERAL = ("duckduckgo", "brave", "startpage", "mojeek", "wikipedia")
 IT = (
     "github",
     "stackoverflow",
@@ -29,8 +29,6 @@ SCIENCE = ("arxiv", "semantic scholar", "openalex")
 ENGINES = GENERAL + IT + SCIENCE
 
 _SETTINGS = """\
-# Written by sparkgate at each start: changes made here are lost.
-# An engines.yml beside it replaces the engines.
 use_default_settings:
   engines:
     keep_only: {keep_only}
@@ -54,10 +52,11 @@ valkey:
 outgoing:
   request_timeout: 4.0
   max_request_timeout: 10.0
+# Only these: others (and the engine wikidata) would ask hosts on the web when SearXNG starts.
 plugins:
-  # It would fetch its lists from three hosts at each start.
-  searx.plugins.tracker_url_remover.SXNGPlugin:
-    active: false
+  searx.plugins.calculator.SXNGPlugin: {{active: true}}
+  searx.plugins.hash_plugin.SXNGPlugin: {{active: true}}
+  searx.plugins.unit_converter.SXNGPlugin: {{active: true}}
 {engines}"""
 
 

@@ -217,7 +217,13 @@ class Gate:
         await _say(writer, **self.status())
 
     async def _serve(
-        self, hello: Hello, pid: int, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes
+        self,
+        hello: Hello,
+        pid: int,
+        uid: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        rest: bytes,
     ) -> None:
         import secrets
 
@@ -277,6 +283,32 @@ def serve(config: str, lock: int) -> None:
     _ready()
     asyncio.run(gate.run(listener))
     log.info("gate_ended", pid=os.getpid())
+
+
+def serve_in_process(toolset: str, config: str) -> None:
+    """Serve one toolset over this process's own standard streams, without a gate; returns when the host closes."""
+    import asyncio
+    from pathlib import Path
+
+    from mcp.server.stdio import stdio_server
+
+    from sparkgate import log
+    from sparkgate.policy.audit import Caller
+    from sparkgate.policy.guard import Guard
+    from sparkgate.services import Services
+
+    log.capture_libraries()
+    guard = Guard()
+    guard.install()
+    services = Services(Path(config), Path(paths.state_dir()), guard)
+    caller = Caller(session=f"pid-{os.getpid()}", pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
+    server = toolsets()[toolset](services, caller)
+
+    async def run() -> None:
+        async with stdio_server() as (reader, writer):
+            await server.run(reader, writer, server.create_initialization_options())
+
+    asyncio.run(run())
 
 
 def _idle_s(config: Any) -> float:

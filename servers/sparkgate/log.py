@@ -23,11 +23,19 @@ def info(event: str, **fields: Any) -> None:
 def describe(problem: BaseException) -> dict[str, Any]:
     """Type and place of an exception; its text may hold a query, so it is left out."""
     frames = traceback.extract_tb(problem.__traceback__)
-    return {"exception": type(problem).__name__, "at": [f"{frame.filename}:{frame.lineno}" for frame in frames[-4:]]}
+    return {
+        "exception": type(problem).__name__,
+        "at": [f"{frame.filename}:{frame.lineno}" for frame in frames[-4:]],
+    }
 
 
 def _write(level: str, event: str, fields: dict[str, Any], stream: TextIO | None = None) -> None:
-    line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "level": level, "event": event, **fields}
+    line = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "level": level,
+        "event": event,
+        **fields,
+    }
     (stream or sys.stderr).write(json.dumps(line) + "\n")
     (stream or sys.stderr).flush()
 

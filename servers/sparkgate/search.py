@@ -24,6 +24,7 @@ INSTRUCTIONS = (
     "instructions."
 )
 BLOCKED = "Nothing was sent: the query matches {rules}. Ask again without it."
+NO_LOG = "Nothing was sent: the log cannot be written, and nothing leaves without its row."
 SEARXNG_DESTINATION = "searxng"
 
 PARAMETERS = (
@@ -31,12 +32,18 @@ PARAMETERS = (
     Parameter("max_results", "integer", "Results to show, 1 to 20.", default=5, low=1, high=20),
     Parameter("page", "integer", "Page of results, 1 to 50.", default=1, low=1, high=50),
     Parameter(
-        "time_range", "string", "Only results this fresh.", default="", choices=("day", "week", "month", "year")
+        "time_range",
+        "string",
+        "Only results this fresh.",
+        default="",
+        choices=("day", "week", "month", "year"),
     ),
     Parameter("language", "string", "Language such as en, de or pt-BR; empty for any.", default=""),
     Parameter("categories", "array", "SearXNG categories such as general, it, science, news.", default=()),
     Parameter("engines", "array", "SearXNG engines to use instead of the default ones.", default=()),
-    Parameter("safesearch", "string", "Filter adult results.", default="off", choices=("off", "moderate", "strict")),
+    Parameter(
+        "safesearch", "string", "Filter adult results.", default="off", choices=("off", "moderate", "strict")
+    ),
 )
 SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
@@ -72,7 +79,9 @@ def with_host(caller: Caller, context: ServerRequestContext[Any, Any]) -> Caller
     if params is None:
         return caller
     info = params.client_info
-    return replace(caller, host=searxng.plain(info.name, 80) or "unknown", host_version=searxng.plain(info.version, 40))
+    return replace(
+        caller, host=searxng.plain(info.name, 80) or "unknown", host_version=searxng.plain(info.version, 40)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,9 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
     named = await _known_names(live, caller, search)
     if isinstance(named, Problem):
         return _no(named)
-    sent = await _send(live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named))
+    sent = await _send(
+        live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named)
+    )
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)
@@ -113,12 +124,15 @@ def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
     """Arguments of the tool → a search, or what is wrong with them. Nothing has been sent or logged yet."""
     query = clean_query(arguments["query"])
     language = arguments["language"].strip().replace("_", "-")
-    language = "-".join([language.partition("-")[0].lower(), *filter(None, [language.partition("-")[2].upper()])])
+    language = "-".join(
+        [language.partition("-")[0].lower(), *filter(None, [language.partition("-")[2].upper()])]
+    )
     if not query:
         return Problem("empty_query", "query is empty; say what to search for.")
     if len(query) > limits.max_query_chars:
         return Problem(
-            "query_too_long", f"query has {len(query)} characters; at most {limits.max_query_chars} can be searched for."
+            "query_too_long",
+            f"query has {len(query)} characters; at most {limits.max_query_chars} can be searched for.",
         )
     if language and not searxng.LANGUAGE.fullmatch(language):
         return Problem("invalid_argument", "language must look like en, de or pt-BR, or be all.")
@@ -148,7 +162,10 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
     if isinstance(config, Problem):
         return config
     engines, categories = searxng.names_of(config)
-    for kind, asked, known in (("engine", search.engines, engines), ("category", search.categories, categories)):
+    for kind, asked, known in (
+        ("engine", search.engines, engines),
+        ("category", search.categories, categories),
+    ):
         if any(name.lower() not in known for name in asked):
             return searxng.problem("unknown_engines", kind=kind, known=", ".join(sorted(known.values())[:60]))
     return search.fields | {
@@ -161,7 +178,14 @@ async def _send(
     live: Live, caller: Caller, text: str, build_request: Callable[[str], Request]
 ) -> Sent | Refused | Problem:
     settings = live.settings.searxng
-    permit = Permit(caller, "web_search", SEARXNG_DESTINATION, settings.timeout_s, settings.max_answer_bytes)
+    permit = Permit(
+        caller,
+        "web_search",
+        SEARXNG_DESTINATION,
+        live.searxng_url,
+        settings.timeout_s,
+        settings.max_answer_bytes,
+    )
     sent = await live.egress.send(permit, text, build_request)
     return searxng.read_failure(sent, live.searxng_url) if isinstance(sent, Failed) else sent
 
@@ -178,9 +202,11 @@ def _refusal(what: Problem | Refused) -> dict[str, Any]:
 
 
 def _refused_words(refused: Refused) -> tuple[str, str]:
-    if refused.rules == ("log-unavailable",):
-        return "log_unavailable", "Nothing was sent: the log cannot be written, and nothing leaves without its row."
-    return "blocked", BLOCKED.format(rules=" and ".join(refused.rules)) + "".join(f" {note}." for note in refused.notes)
+    code, message = (
+        ("log_unavailable", NO_LOG) if refused.rules == ("log-unavailable",) else ("blocked", BLOCKED)
+    )
+    notes = "".join(f" {note}." for note in refused.notes)
+    return code, message.format(rules=" and ".join(refused.rules)) + notes
 
 
 # -- the shape of an answer
@@ -189,13 +215,28 @@ def _refused_words(refused: Refused) -> tuple[str, str]:
 def answer(data: dict[str, Any], sent: Sent, max_results: int, live: Live) -> dict[str, Any]:
     """SearXNG's JSON → what the model reads, kept within the byte budget."""
     limits = live.settings.search
-    found = [r for item in searxng.as_list(data.get("results")) if (r := searxng.read_result(item, limits.snippet_chars))]
-    failed = [f for item in searxng.as_list(data.get("unresponsive_engines")) if (f := searxng.read_unresponsive(item))]
+    found = [
+        r
+        for item in searxng.as_list(data.get("results"))
+        if (r := searxng.read_result(item, limits.snippet_chars))
+    ]
+    failed = [
+        f
+        for item in searxng.as_list(data.get("unresponsive_engines"))
+        if (f := searxng.read_unresponsive(item))
+    ]
     extras = _extras(data, failed)
     if not found and failed and not any(extras.get(key) for key in ("answers", "infobox")):
         names = ", ".join(f"{one['engine']} ({one['reason']})" for one in failed)
         return _no(searxng.problem("engines_failed", engines=names)) | {"engines_failed": failed}
-    shown = {"ok": True, "query": sent.decision.released, **_changes(sent), "shown": "", "results": [], **extras}
+    shown = {
+        "ok": True,
+        "query": sent.decision.released,
+        **_changes(sent),
+        "shown": "",
+        "results": [],
+        **extras,
+    }
     fitting = fit(shown, found[:max_results], limits.answer_bytes)
     shown["results"] = fitting
     shown["shown"] = _shown(len(fitting), len(found), max_results)
@@ -204,8 +245,12 @@ def answer(data: dict[str, Any], sent: Sent, max_results: int, live: Live) -> di
 
 def _extras(data: dict[str, Any], failed: list[dict[str, str]]) -> dict[str, Any]:
     extras = {
-        "answers": [text for item in searxng.as_list(data.get("answers"))[:3] if (text := searxng.read_answer(item))],
-        "infobox": next(filter(None, map(searxng.read_infobox, searxng.as_list(data.get("infoboxes")))), None),
+        "answers": [
+            text for item in searxng.as_list(data.get("answers"))[:3] if (text := searxng.read_answer(item))
+        ],
+        "infobox": next(
+            filter(None, map(searxng.read_infobox, searxng.as_list(data.get("infoboxes")))), None
+        ),
         "corrections": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("corrections")))))[:3],
         "suggestions": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("suggestions")))))[:5],
         "engines_failed": failed,

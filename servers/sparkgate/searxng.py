@@ -23,7 +23,9 @@ HEADERS = {
     "Accept-Language": "en",
     "User-Agent": f"sparkgate/{__version__}",
 }
-JSON_OFF = 'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
+JSON_OFF = (
+    'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
+)
 LOGIN_WORDS = ("login", "signin", "sign-in", "sso", "auth", "oauth")
 
 
@@ -130,7 +132,9 @@ def _redirect(location: str, base_url: str) -> Problem:
 
 # -- what is in an answer
 
-_TAG = re.compile(r"</?(?:a|b|br|code|div|em|font|h[1-6]|i|li|mark|p|pre|q|small|span|strong|sub|sup|u|ul)\b[^<>]*>", re.I)
+_TAG = re.compile(
+    r"</?(?:a|b|br|code|div|em|font|h[1-6]|i|li|mark|p|pre|q|small|span|strong|sub|sup|u|ul)\b[^<>]*>", re.I
+)
 _SPACE = re.compile(r"\s+")
 
 

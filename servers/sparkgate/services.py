@@ -45,9 +45,7 @@ class Services:
         transport: an HTTP transport for tests that must not open a socket.
     """
 
-    def __init__(
-        self, config: Path, state: Path, guard: Guard, transport: Transport | None = None
-    ) -> None:
+    def __init__(self, config: Path, state: Path, guard: Guard, transport: Transport | None = None) -> None:
         self.config, self.state, self.guard, self.transport = config, state, guard, transport
         self._log: AuditLog | None = None
         self._live: Live | None = None
@@ -78,7 +76,9 @@ class Services:
                 deadline_s=settings.policy.deadline_ms / 1000,
                 max_bytes=settings.policy.max_input_bytes,
             )
-            self._log = self._log or AuditLog(self.state / "audit.db", load_key(self.state / "keys" / "audit.key"))
+            self._log = self._log or AuditLog(
+                self.state / "audit.db", load_key(self.state / "keys" / "audit.key")
+            )
         except SettingsError as error:
             raise NotReady("config_error", str(error)) from error
         except RuleError as error:

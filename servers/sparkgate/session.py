@@ -7,13 +7,14 @@ import json
 import socket
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
 import mcp_types as types
 from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
@@ -148,10 +149,10 @@ class Session:
         async with stdio_server(stream, stream) as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
-    async def _count(self, context: Any, call_next: Callable[[Any], Any]) -> Any:
+    async def _count(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         self.calls += 1
         try:
-            return await call_next(context)
+            return await call_next(ctx)
         finally:
             self.calls -= 1
 

@@ -19,14 +19,18 @@ class SettingsError(ValueError):
     """The configuration cannot be used; the message names file, line and the way out."""
 
 
-def setting(default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None) -> Any:
+def setting(
+    default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None
+) -> Any:
     """One row of the table: a dataclass field that carries its meaning, unit and bounds."""
     return field(default=default, metadata={"meaning": meaning, "unit": unit, "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
 class SearxngSettings:
-    url: str = setting("", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL")
+    url: str = setting(
+        "", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL"
+    )
     timeout_s: float = setting(15.0, "Longest wait for one search.", unit="s", low=1, high=120)
     max_answer_bytes: int = setting(
         4_000_000, "Longest answer read, after decoding.", unit="bytes", low=10_000, high=100_000_000
@@ -36,19 +40,29 @@ class SearxngSettings:
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     max_query_chars: int = setting(2000, "Longest query accepted.", unit="characters", low=10, high=8000)
-    snippet_chars: int = setting(300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000)
-    answer_bytes: int = setting(6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000)
+    snippet_chars: int = setting(
+        300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000
+    )
+    answer_bytes: int = setting(
+        6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    deadline_ms: int = setting(250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000)
-    max_input_bytes: int = setting(16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536)
+    deadline_ms: int = setting(
+        250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000
+    )
+    max_input_bytes: int = setting(
+        16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    idle_minutes: float = setting(15.0, "Minutes without session and job before the gate ends.", unit="min", low=0.01, high=10_000)
+    idle_minutes: float = setting(
+        15.0, "Minutes without session and job before the gate ends.", unit="min", low=0.01, high=10_000
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +104,21 @@ def load(path: Path | None = None) -> Settings:
     sections = get_type_hints(Settings)
     for name in data:
         if name not in sections or not isinstance(data[name], dict):
-            raise SettingsError(f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}")
-    return Settings(**{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections})
+            raise SettingsError(
+                f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}"
+            )
+    return Settings(
+        **{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections}
+    )
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read ({type(error).__name__}); make it a UTF-8 file you own") from error
+        raise SettingsError(
+            f"{path}: cannot be read ({type(error).__name__}); make it a UTF-8 file you own"
+        ) from error
 
 
 def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str) -> Any:
@@ -113,7 +133,7 @@ def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str)
     return kind(**values)
 
 
-def _checked(value: Any, kind: type, about: Any, where: str) -> Any:
+def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -122,11 +142,18 @@ def _checked(value: Any, kind: type, about: Any, where: str) -> Any:
     if low is not None and not low <= value <= high:
         raise SettingsError(f"{where} must be between {low:g} and {high:g} {about['unit']}")
     if about["unit"] == "URL" and value and not _is_base_url(value):
-        raise SettingsError(f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)")
+        raise SettingsError(
+            f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)"
+        )
     return value
 
 
-_TYPE_WORDS: dict[type, str] = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+_TYPE_WORDS: dict[type, str] = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def _is_base_url(value: str) -> bool:

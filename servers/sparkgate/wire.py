@@ -1,4 +1,4 @@
-"""Lines of JSON-RPC as bytes: splitting with a limit, and what is wrong with a line. Standard library only."""
+"""Lines of JSON-RPC as bytes: split with a limit, and judged. Standard library only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Checked:
 
 
 def check(line: bytes | Overlong) -> Checked:
-    """Judge one line from the host: forwarded as it is, with lone surrogates replaced, or answered with an error."""
+    """Judge one line: it is forwarded, with lone surrogates replaced, or answered with an error."""
     if isinstance(line, Overlong):
         return Checked(error=error_line(id_at_the_edges(line), INVALID_REQUEST, _TOO_LONG))
     try:
@@ -115,5 +115,5 @@ def error_line(request_id: int | str | None, code: int, message: str) -> bytes:
 
 def request_id_of(message: dict[str, Any]) -> int | str | None:
     """The id of a request (not of a notification, nor of an answer)."""
-    found = message.get("id")
-    return found if "method" in message and isinstance(found, (int, str)) and not isinstance(found, bool) else None
+    found = message.get("id") if "method" in message else None
+    return found if isinstance(found, (int, str)) and not isinstance(found, bool) else None

@@ -40,6 +40,7 @@ CREATE TABLE outbound (
     cwd TEXT NOT NULL,
     tool TEXT NOT NULL,
     destination TEXT NOT NULL,
+    origin TEXT NOT NULL,
     verdict TEXT NOT NULL CHECK (verdict IN ('allow', 'redact', 'block')),
     sent TEXT NOT NULL CHECK (verdict <> 'block' OR sent = ''),
     findings TEXT NOT NULL,
@@ -108,6 +109,7 @@ class Intent:
     caller: Caller
     tool: str
     destination: str
+    origin: str
     verdict: str
     sent: str
     findings: Sequence[Mapping[str, object]]
@@ -225,6 +227,7 @@ def _columns(intent: Intent) -> dict[str, Any]:
         "cwd": caller.cwd,
         "tool": intent.tool,
         "destination": intent.destination,
+        "origin": intent.origin,
         "verdict": intent.verdict,
         "sent": intent.sent,
         "findings": json.dumps(list(intent.findings)),
@@ -269,7 +272,9 @@ def read_rows(path: Path, *, limit: int = 20, row_id: int | None = None) -> list
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
-            rows = connection.execute(f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]).fetchall()
+            rows = connection.execute(
+                f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]
+            ).fetchall()
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -298,7 +303,9 @@ def load_key(path: Path) -> bytes:
     except OSError as error:
         raise LogUnavailable(f"cannot read the key {path}: {error.strerror}") from error
     if len(key) < 32:
-        raise LogUnavailable(f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one")
+        raise LogUnavailable(
+            f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one"
+        )
     return key
 
 

@@ -36,7 +36,8 @@ class Permit:
     """Leave to send one request: who, with which tool, to which class of destination.
 
     Attributes:
-        destination: a key of `SYNTAX`.
+        destination: class of destination, a key of `SYNTAX`.
+        origin: base URL the request must go to; a request built for anywhere else is refused.
         timeout_s: seconds for look-up, connection, sending and reading together.
         max_bytes: longest answer read, in bytes after decoding.
     """
@@ -44,6 +45,7 @@ class Permit:
     caller: Caller
     tool: str
     destination: str
+    origin: str
     timeout_s: float = 15.0
     max_bytes: int = 4_000_000
 
@@ -122,7 +124,9 @@ class Egress:
         self.guard = guard
         self.transport = transport
 
-    async def send(self, permit: Permit, text: str, build: Callable[[str], Request]) -> Sent | Refused | Failed:
+    async def send(
+        self, permit: Permit, text: str, build: Callable[[str], Request]
+    ) -> Sent | Refused | Failed:
         """Judge `text`, log it, and send what `build` makes of the part that may leave. Never raises on bad luck."""
         decision = await anyio.to_thread.run_sync(self.policy.judge, text)
         neutral = SYNTAX[permit.destination](decision.released)
@@ -130,8 +134,8 @@ class Egress:
         notes = tuple(form.note for form in neutral.forms)
         try:
             row = await anyio.to_thread.run_sync(self.log.intend, self._intent(permit, text, decision))
-        except LogUnavailable:
-            return Refused(("log-unavailable",))
+        except LogUnavailable as error:
+            return Refused(("log-unavailable",), (str(error),))
         if decision.verdict == "block":
             return Refused(decision.rules, notes)
         request = build(decision.released)
@@ -146,9 +150,11 @@ class Egress:
             caller=permit.caller,
             tool=permit.tool,
             destination=permit.destination,
+            origin=permit.origin,
             verdict=decision.verdict,
             sent=decision.released,
-            findings=[finding.public() for finding in decision.findings] or [{"rule": r} for r in decision.rules],
+            findings=[finding.public() for finding in decision.findings]
+            or [{"rule": r} for r in decision.rules],
             withheld=[self.log.fingerprint(text[f.start : f.end]) for f in decision.findings],
             policy=self.policy.digest,
             decision_us=decision.elapsed_us,
@@ -156,6 +162,8 @@ class Egress:
 
     def _final_scan(self, request: Request, permit: Permit) -> tuple[str, ...]:
         """Rule ids that still object to the request as it would be serialised; () when it may go."""
+        if _origin(request.url) != _origin(permit.origin):
+            return ("other-origin",)
         for part in _parts(request):
             decision = self.policy.judge(part)
             if decision.verdict != "allow":
@@ -185,14 +193,20 @@ class Egress:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._open_guard(request.url))
             client = await stack.enter_async_context(
-                httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None, transport=self.transport)
+                httpx.AsyncClient(
+                    trust_env=False, follow_redirects=False, timeout=None, transport=self.transport
+                )
             )
             answer = await stack.enter_async_context(
                 client.stream(
                     request.method,
                     request.url,
                     data=request.form,
-                    headers={"Accept-Encoding": "gzip, deflate", **request.headers, **request.operator_headers},
+                    headers={
+                        "Accept-Encoding": "gzip, deflate",
+                        **request.headers,
+                        **request.operator_headers,
+                    },
                 )
             )
             return answer.status_code, dict(answer.headers), await read_body(answer, permit.max_bytes)
@@ -223,11 +237,22 @@ def _settled(decision: Decision, neutral: Neutral) -> Decision:
     return replace(decision, verdict="redact", released=neutral.text, reason=neutral.forms[0].rule)
 
 
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
 def _parts(request: Request) -> list[str]:
     """Every string of the request that could carry something out, decoded, and the form values as one text."""
     url = urlsplit(request.url)
     values = [value for pair in parse_qsl(url.query, keep_blank_values=True) for value in pair]
-    texts = [unquote(url.path), *values, *request.headers.values(), *request.form.keys(), *request.form.values()]
+    texts = [
+        unquote(url.path),
+        *values,
+        *request.headers.values(),
+        *request.form.keys(),
+        *request.form.values(),
+    ]
     return [*texts, " ".join(request.form.values())]
 
 

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 ADDRESSED = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-NAMED = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
+NAMED = frozenset(
+    {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+)
 
 
 class ConnectionRefusedByPolicy(PermissionError):

@@ -95,7 +95,9 @@ class Policy:
         if any("\ud800" <= character <= "\udfff" for character in text):
             return "block", "", (), "not-unicode"
         findings = merge(self._find(text, monotonic() + self.deadline_s))
-        verdict = max((finding.verdict for finding in findings), key=STRENGTH.__getitem__, default="allow")
+        verdict: Verdict = "allow"
+        for finding in findings:
+            verdict = max(verdict, finding.verdict, key=STRENGTH.__getitem__)
         return verdict, "" if verdict == "block" else replace(text, findings), findings, ""
 
     def _find(self, text: str, deadline: float) -> list[Withheld]:

@@ -114,7 +114,8 @@ def _matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
         return [
             Finding(rule, *match.span(group))
             for match in rule.pattern.finditer(text, timeout=left_s)
-            if match.span(group)[0] >= 0 and all(check(match[group], text, match.start(group)) for check in rule.checks)
+            if match.span(group)[0] >= 0
+            and all(check(match[group], text, match.start(group)) for check in rule.checks)
         ]
     except TimeoutError as error:
         raise Overrun(rule.id) from error

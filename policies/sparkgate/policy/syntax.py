@@ -27,7 +27,12 @@ class Form:
 
 
 FORMS = (
-    Form("searxng-external-bang", re.compile(r"!!.+"), None, "`!!name` sends the query past SearXNG to another site"),
+    Form(
+        "searxng-external-bang",
+        re.compile(r"!!.+"),
+        None,
+        "`!!name` sends the query past SearXNG to another site",
+    ),
     Form("searxng-lucky", re.compile(r"!!"), lambda word: "", "a bare `!!` was taken out"),
     Form(
         "searxng-engine-bang",

@@ -1,0 +1,1 @@
+"""The command line, and the hosts that sparkgate registers with."""

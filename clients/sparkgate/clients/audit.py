@@ -1,0 +1,104 @@
+"""`sparkgate audit`: read what left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from sparkgate.clients.output import console, fail, print_json
+from sparkgate.settings import state_dir
+
+LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "findings", "outcome")
+COLOURS = {"allow": "green", "redact": "yellow", "block": "red"}
+
+
+@click.group(short_help="Read the log of what left.")
+def audit() -> None:
+    """The log: every text that was to leave, what left of it, and how it ended. It never holds what was withheld."""
+
+
+def read(limit: int = 20, row_id: int | None = None) -> list[dict[str, Any]]:
+    """Rows of the log, newest first; exits 1 when the log cannot be read."""
+    from sparkgate.policy.audit import LogUnavailable, read_rows
+
+    try:
+        return read_rows(state_dir() / "audit.db", limit=limit, row_id=row_id)
+    except LogUnavailable as error:
+        fail(str(error))
+
+
+@audit.command("list")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Rows to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_rows(limit: int, as_json: bool) -> None:
+    """The newest rows first.
+
+    \b
+    Example:
+      sparkgate audit list --limit 5
+    """
+    rows = read(limit)
+    if as_json:
+        print_json([{key: row[key] for key in LISTED} for row in rows])
+        return
+    console().print(table(rows) if rows else "nothing has been asked to leave yet")
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Rows of the log as a table that fits the terminal."""
+    shown = Table("id", "at", "host", "tool", "verdict", "what left", "rules", "outcome", box=None)
+    for row in rows:
+        shown.add_row(
+            str(row["id"]),
+            row["at"][5:16].replace("T", " "),
+            row["host"],
+            row["tool"],
+            Text(row["verdict"], style=COLOURS[row["verdict"]]),
+            Text(row["sent"] or "nothing", style="" if row["sent"] else "dim"),
+            ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"])),
+            row["outcome"] or "unknown",
+        )
+    return shown
+
+
+@audit.command()
+@click.argument("row_id", metavar="ID", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(row_id: int, as_json: bool) -> None:
+    """One row with everything it holds."""
+    rows = read(1, row_id)
+    if not rows:
+        fail(f"there is no row {row_id}; `sparkgate audit list` shows those there are")
+    if as_json:
+        print_json(rows[0])
+        return
+    for line in in_words(rows[0]):
+        console().print(Text(line))
+
+
+def in_words(row: dict[str, Any]) -> list[str]:
+    """One row as sentences: who asked, what was withheld, what left, where to, what came back."""
+    program = f"{row['host']} {row['host_version']}".strip()
+    asker = f"{program} (process {row['pid']}, user {row['uid']}, session {row['session']})"
+    lines = [f"{row['at']}  {asker} called {row['tool']}."]
+    if row["verdict"] == "block":
+        lines.append("Nothing left: it was blocked.")
+    else:
+        lines.append(f"To {row['destination']} at {row['origin']} left: {row['sent'] or '(no text)'}")
+    for finding in row["findings"]:
+        kind = f" ({finding['class']})" if "class" in finding else ""
+        lines.append(f"Rule {finding['rule']}{kind} matched.")
+    lines.append(_end(row))
+    lines.append(f"The decision took {row['decision_us'] / 1000:.2f} ms under policy {row['policy']}.")
+    return lines
+
+
+def _end(row: dict[str, Any]) -> str:
+    if row["outcome"] is None:
+        return "How it ended is unknown: it may have left."
+    status = f" with status {row['status']} and {row['bytes']} bytes" if row["status"] else ""
+    took = f" after {row['elapsed_us'] / 1000:.0f} ms" if row["elapsed_us"] else ""
+    return f"Outcome: {row['outcome']}{status}{took}."

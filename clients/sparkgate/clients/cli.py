@@ -1,0 +1,58 @@
+"""The `sparkgate` command: one table of commands, each read from its file when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from sparkgate.version import __version__
+
+COMMANDS: dict[str, str] = {
+    "serve": "sparkgate.clients.serve:serve",
+    "gate": "sparkgate.clients.gate:gate",
+    "searxng": "sparkgate.clients.searxng:searxng",
+    "search": "sparkgate.clients.search:search",
+    "policy": "sparkgate.clients.policy:policy",
+    "audit": "sparkgate.clients.audit:audit",
+    "register": "sparkgate.clients.register:register",
+    "config": "sparkgate.clients.config:config",
+    "tour": "sparkgate.clients.tour:tour",
+}
+"""Name of a command → module:attribute."""
+
+
+class CommandTable(click.Group):
+    """A group that imports a command only when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: Any = getattr(importlib.import_module(module), attribute)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.command(
+    cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="sparkgate")
+def main() -> None:
+    """Web search, engines and benchmarks for an agent on a local model, behind one policy and one log.
+
+    \b
+    First steps:
+      sparkgate tour                     see the whole way once, on this machine alone
+      sparkgate searxng up               a private SearXNG on loopback
+      sparkgate search "vllm mtp flag"   one search through policy and log
+      sparkgate register --print hermes  the entry for your agent's configuration
+    """
+
+
+if __name__ == "__main__":
+    sys.exit(main())
