@@ -1,0 +1,147 @@
+"""The other door: asks the services this machine's owner configured, and reaches nothing else.
+
+It is for health probes, status pages and the like. It must never carry text that came from an agent or a
+page: nothing here is judged by the policy or written to the log. Agent text leaves through `egress` only.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from types import TracebackType
+from typing import Literal, Self
+
+import httpx
+
+Origin = tuple[str, str, int]
+Reason = Literal["refused", "unreachable", "timeout", "too_large"]
+_PORTS = {"http": 80, "https": 443}
+
+
+class LocalDoorError(Exception):
+    """No usable answer: `reason` is `refused`, `unreachable`, `timeout` or `too_large`.
+
+    The message names scheme, host and port at most.
+    """
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: HTTP status, media type in lower case without parameters, body read as UTF-8."""
+
+    status: int
+    content_type: str
+    text: str
+
+
+class LocalDoor:
+    """A client for the listed origins, such as `http://127.0.0.1:8888`; scheme, host and port must be equal.
+
+    Environment proxies are ignored and redirects are not followed. `timeout_s` (seconds) bounds a whole call,
+    `cap_bytes` the body. Use it in a `with` statement or call `close`.
+
+    Raises:
+        LocalDoorError: an origin that is not an http(s) URL with a host.
+    """
+
+    def __init__(self, origins: Iterable[str], timeout_s: float = 5.0, cap_bytes: int = 1_000_000) -> None:
+        self._origins = frozenset(_origin(origin) for origin in origins)
+        self._timeout_s = timeout_s
+        self._cap_bytes = cap_bytes
+        self._client = httpx.Client(
+            trust_env=False,
+            follow_redirects=False,
+            timeout=timeout_s,
+            headers={"accept-encoding": "identity"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def get(self, url: str) -> Answer:
+        """Fetch `url`. Raises LocalDoorError."""
+        return self._ask("GET", url, None)
+
+    def post_form(self, url: str, fields: Mapping[str, str]) -> Answer:
+        """Send `fields` as a form to `url`. Raises LocalDoorError."""
+        return self._ask("POST", url, dict(fields))
+
+    def _ask(self, method: str, url: str, fields: dict[str, str] | None) -> Answer:
+        origin = _origin(url)
+        if origin not in self._origins:
+            raise LocalDoorError("refused", f"{_name(origin)} is not a configured service")
+        with _told(origin), self._client.stream(method, url, data=fields) as response:
+            return Answer(response.status_code, _media_type(response), self._body(response, origin))
+
+    def _body(self, response: httpx.Response, origin: Origin) -> str:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise LocalDoorError("too_large", f"{_name(origin)} compressed its answer unasked")
+        deadline = monotonic() + self._timeout_s
+        body = bytearray()
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > self._cap_bytes:
+                raise LocalDoorError("too_large", f"{_name(origin)} answered more than {self._cap_bytes} bytes")
+            if monotonic() > deadline:
+                raise LocalDoorError("timeout", f"{_name(origin)} did not finish within {self._timeout_s:g} s")
+        return body.decode("utf-8", errors="replace")
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port of `host` that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server could listen on `port` of `host` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def _told(origin: Origin) -> Iterator[None]:
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
+    except httpx.HTTPError as error:
+        raise LocalDoorError("unreachable", f"{_name(origin)} cannot be reached ({type(error).__name__})") from error
+
+
+def _origin(url: str) -> Origin:
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise LocalDoorError("refused", "not a URL") from error
+    if parts.scheme not in _PORTS or not parts.host or parts.userinfo:
+        raise LocalDoorError("refused", "only http and https URLs with a host and without a user name are served")
+    return parts.scheme, parts.host, parts.port or _PORTS[parts.scheme]
+
+
+def _name(origin: Origin) -> str:
+    scheme, host, port = origin
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _media_type(response: httpx.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
