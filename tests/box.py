@@ -1,0 +1,190 @@
+"""One user's sparkgate in a temporary folder: configuration, state, runtime folder, and hosts that talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkgate.policy.audit import read_rows
+
+PATIENCE_S = 30.0
+"""Longest wait for something that must happen; a test never waits for something that must not."""
+
+
+class Box:
+    """Paths and processes under `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config = root / "config" / "sparkgate" / "config.toml"
+        self.state = root / "state" / "sparkgate"
+        self.runtime = root / "run" / "sparkgate"
+        self.socket = self.runtime / "gate.sock"
+        self.log_file = self.state / "logs" / "gate.log"
+        self.environment = {
+            "HOME": str(root),
+            "PATH": os.environ["PATH"],
+            "XDG_CONFIG_HOME": str(root / "config"),
+            "XDG_STATE_HOME": str(root / "state"),
+            "XDG_RUNTIME_DIR": str(root / "run"),
+        }
+        self.config.parent.mkdir(parents=True)
+        (root / "run").mkdir(mode=0o700)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def configure(self, text: str) -> None:
+        self.config.write_text(text, encoding="utf-8")
+
+    def use(self, searxng_url: str) -> None:
+        """Point the configuration at a SearXNG."""
+        self.configure(f'[searxng]\nurl = "{searxng_url}"\n')
+
+    def host(self, *command: str, **environment: str) -> Host:
+        """A host that starts the stdio server (or another command) and has not sent anything yet."""
+        argv = command or (sys.executable, "-I", "-m", "sparkgate.stdio", "search")
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment | environment,
+            cwd=self.root,
+        )
+        self._processes.append(process)
+        return Host(process)
+
+    def command(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run `sparkgate …` to its end."""
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "sparkgate.clients.cli", *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.root,
+            timeout=PATIENCE_S * 4,
+            check=False,
+        )
+
+    def gate_status(self) -> dict[str, Any]:
+        return dict(json.loads(self.command("gate", "status", "--json").stdout))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The log, oldest first."""
+        return read_rows(self.state / "audit.db", limit=1000)[::-1]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Lines of the gate's log with this event."""
+        lines = self.log_file.read_text().splitlines() if self.log_file.exists() else []
+        return [found for line in lines if (found := json.loads(line))["event"] == name]
+
+    def gate_pids(self) -> list[int]:
+        """Gates that were started here and still run."""
+        return [pid for event in self.events("gate_started") if is_running(pid := event["pid"])]
+
+    def end(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        for pid in self.gate_pids():
+            os.kill(pid, signal.SIGKILL)
+
+
+class Host:
+    """What a host program does with a stdio server, one JSON line at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        assert process.stdin and process.stdout
+        self.stdin, self.stdout = process.stdin, process.stdout
+        self._buffer = b""
+        self._id = 0
+
+    def send_bytes(self, data: bytes) -> None:
+        self.stdin.write(data)
+        self.stdin.flush()
+
+    def send(self, method: str, params: dict[str, Any] | None = None, *, notify: bool = False) -> int:
+        """Send a request (or a notification) and return its id."""
+        self._id += 0 if notify else 1
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        message |= {} if params is None else {"params": params}
+        message |= {} if notify else {"id": self._id}
+        self.send_bytes(json.dumps(message).encode() + b"\n")
+        return self._id
+
+    def read(self) -> dict[str, Any]:
+        """The next line on standard output; every line must be a JSON object."""
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
+            data = os.read(self.stdout.fileno(), 65_536) if ready else b""
+            assert data, f"no line came; stderr: {self._stderr()}"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return dict(json.loads(line))
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One request and the whole answer with its id."""
+        wanted = self.send(method, params)
+        while (answer := self.read()).get("id") != wanted:
+            pass
+        return answer
+
+    def initialize(self, version: str = "2025-11-25", name: str = "testhost") -> dict[str, Any]:
+        """Shake hands and return the result of initialize."""
+        client = {"name": name, "version": "1.2.3"}
+        answer = self.ask("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client})
+        self.send("notifications/initialized", notify=True)
+        return dict(answer["result"])
+
+    def call(self, tool: str, arguments: Any) -> dict[str, Any]:
+        """The structured answer of a tool; also checks that the text says the same."""
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        result = answer["result"]
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+        assert not result.get("isError")
+        return dict(result["structuredContent"])
+
+    def search(self, query: str, **more: Any) -> dict[str, Any]:
+        return self.call("web_search", {"query": query, **more})
+
+    def close(self) -> int:
+        """Close the server's input and wait for it to end."""
+        self.stdin.close()
+        return self.process.wait(PATIENCE_S)
+
+    def _stderr(self) -> bytes:
+        ready, _, _ = select.select([self.process.stderr], [], [], 0)
+        return os.read(self.process.stderr.fileno(), 65_536) if ready and self.process.stderr else b""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_until_ended(pids: Sequence[int]) -> None:
+    """Wait for processes that are not our children (pidfd becomes readable when its process ends)."""
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        ready, _, _ = select.select([handle], [], [], PATIENCE_S)
+        os.close(handle)
+        assert ready, f"process {pid} did not end"
