@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ class Box:
         }
         self.config.parent.mkdir(parents=True)
         (root / "run").mkdir(mode=0o700)
+        self._forgotten = 0
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def configure(self, text: str) -> None:
@@ -77,8 +81,12 @@ class Box:
         return dict(json.loads(self.command("gate", "status", "--json").stdout))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The log, oldest first."""
-        return read_rows(self.state / "audit.db", limit=1000)[::-1]
+        """The log, oldest first, without rows that were there at the last `forget_rows`."""
+        return read_rows(self.state / "audit.db", limit=1000)[::-1][self._forgotten :]
+
+    def forget_rows(self) -> None:
+        self._forgotten = 0
+        self._forgotten = len(self.rows())
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Lines of the gate's log with this event."""
@@ -99,6 +107,18 @@ class Box:
                     stream.close()
         for pid in self.gate_pids():
             os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def a_box() -> Iterator[Box]:
+    """Folders for one user of sparkgate; the gates they start are ended afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="sg-"))  # short, as a socket path has 107 bytes
+    made = Box(root)
+    try:
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(root)
 
 
 class Host:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from box import Box
+from box import Box, a_box
 from fake_searxng import FakeSearxng
 
 
@@ -19,12 +16,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def box() -> Iterator[Box]:
-    """Folders for one user of sparkgate; the gate they start is ended afterwards."""
-    root = Path(tempfile.mkdtemp(prefix="sg-"))  # short, as a socket path has 107 bytes
-    made = Box(root)
-    yield made
-    made.end()
-    shutil.rmtree(root)
+    with a_box() as made:
+        yield made
 
 
 @pytest.fixture

@@ -45,19 +45,23 @@ class FakeSearxng:
     """Answers `reply` to every request and keeps what came: method, path, form fields, headers."""
 
     def __init__(self) -> None:
-        self.reply: Reply | Callable[[dict[str, str]], Reply] = answer(result(1), result(2), result(3))
-        self.config = {"engines": [{"name": "alpha"}, {"name": "Beta News"}], "categories": ["general", "it"]}
-        self.requests: list[dict[str, Any]] = []
         self.hold = threading.Event()
-        self.hold.set()
-        self.arrived = threading.Semaphore(0)
-        self.hung_up = threading.Semaphore(0)
+        self.reset()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
+
+    def reset(self) -> None:
+        """Be healthy again, and forget what came."""
+        self.reply: Reply | Callable[[dict[str, str]], Reply] = answer(result(1), result(2), result(3))
+        self.config = {"engines": [{"name": "alpha"}, {"name": "Beta News"}], "categories": ["general", "it"]}
+        self.requests: list[dict[str, Any]] = []
+        self.hold.set()
+        self.arrived = threading.Semaphore(0)
+        self.hung_up = threading.Semaphore(0)
 
     def queries(self) -> list[str]:
         """The query texts that arrived, in order."""

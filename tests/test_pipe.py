@@ -134,7 +134,7 @@ def test_a_line_over_the_limit_gets_an_error_with_its_id_and_the_session_goes_on
     [
         (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":"\xff\xfe"}}', -32700, 9),
         (b'{"jsonrpc":"2.0","id":9', -32700, None),
-        (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":NaN}}', -32700, None),
+        (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":NaN}}', -32700, 9),
         (b"[" * 100_000, -32700, None),
         (b'[{"jsonrpc":"2.0","id":9,"method":"ping"}]', -32600, None),
         (b'"text"', -32600, None),

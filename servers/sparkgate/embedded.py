@@ -87,6 +87,10 @@ class _Record:
     source: str = ""
     version: str = ""
 
+    def stopped(self) -> _Record:
+        """What stays of it; a URL is forgotten."""
+        return _Record(port=self.port, source="" if _is_url(self.source) else self.source)
+
 
 class Embedded:
     """The private SearXNG whose files live under `root`.
@@ -117,9 +121,7 @@ class Embedded:
         """Install what `up` would start, without starting it. Raises EmbeddedError."""
         return self._installer.install(self._source(source, self._read()))
 
-    def up(
-        self, source: str | None = None, port: int | None = None, engines_yaml: str | None = None
-    ) -> Instance:
+    def up(self, source: str | None = None, port: int | None = None, engines_yaml: str | None = None) -> Instance:
         """Start it, or report the one that runs already; what differs from the arguments is started anew.
 
         `source` is "pinned", a checkout's folder, its .tar.gz or .zip, or the http(s) URL of an instance that
@@ -139,14 +141,15 @@ class Embedded:
             program = self._installer.install(wanted)
             _process(record).stop()
             write_private(self.settings, self._settings_text(engines_yaml))
-            return self._start(program, wanted, self._port(port or record.port))
+            self._write(record.stopped())
+            return self._start(program, wanted, self._port(port or record.port), record.stopped())
 
     def down(self) -> bool:
         """Stop it; True when a process was stopped. A URL is only forgotten. Port, key and log are kept."""
         with self._alone():
             record = self._read()
             stopped = _process(record).stop()
-            self._write(_Record(port=record.port, source="" if _is_url(record.source) else record.source))
+            self._write(record.stopped())
             return stopped
 
     def status(self) -> Status:
@@ -181,7 +184,7 @@ class Embedded:
         _process(record).stop()
         return self._remember(_Record(url=url, port=record.port, source=url, version=version))
 
-    def _start(self, program: Program, source: str, port: int) -> Instance:
+    def _start(self, program: Program, source: str, port: int, before: _Record) -> Instance:
         rotate(self.log)
         url = f"http://127.0.0.1:{port}"
         argv = [str(program.python), "-P", "-c", _LAUNCH]
@@ -192,7 +195,7 @@ class Embedded:
             version = self._healthy(process, url)
         except BaseException:
             process.stop()
-            self._write(_Record(port=port, source=source))
+            self._write(before)
             raise
         return self._remember(replace(record, version=version))
 
@@ -250,8 +253,11 @@ class Embedded:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with exclusive(private_folder(self.root) / "up.lock", self._progress):
-            yield
+        try:
+            with exclusive(private_folder(self.root) / "up.lock", self._progress):
+                yield
+        except OSError as error:
+            raise EmbeddedError(f"{error.filename or self.root}: {error.strerror}") from error
 
     def _read(self) -> _Record:
         try:

@@ -101,12 +101,12 @@ class Installer:
 
     def _plan(self, source: str) -> _Plan:
         if source == PINNED:
-            return _Plan(_key(PINNED, self._lock), self._lock, _HASHED, None)
+            return _Plan(_key(self._lock), self._lock, _HASHED, None)
         path = Path(source)
         code = path if path.is_dir() else self._unpacked(path)
         if not _is_checkout(code):
             raise EmbeddedError(f"{path} is no SearXNG checkout: no searx/webapp.py or no requirements.txt")
-        return _Plan(_key(str(code), code / "requirements.txt"), code / "requirements.txt", (), code)
+        return _Plan(_key(code / "requirements.txt"), code / "requirements.txt", (), code)
 
     def _unpacked(self, archive: Path) -> Path:
         if not archive.is_file():
@@ -188,11 +188,17 @@ def unpack(archive: Path, folder: Path) -> None:
         if zipfile.is_zipfile(archive):
             _unzip(archive, folder)
         else:
-            with tarfile.open(archive) as tar:
-                tar.extractall(folder, filter="data")
+            _untar(archive, folder)
     except (tarfile.TarError, zipfile.BadZipFile, OSError, ValueError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise EmbeddedError(f"{archive} cannot be unpacked: {error}") from error
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    if not hasattr(tarfile, "data_filter"):
+        raise ValueError("this Python (before 3.11.4) has no safe way; unpack it and give the folder instead")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
 
 
 def _unzip(archive: Path, folder: Path) -> None:
@@ -212,6 +218,6 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _key(name: str, requirements: Path) -> str:
+def _key(requirements: Path) -> str:
     """What an environment holds; an upgraded interpreter leaves an old one broken, so its version counts."""
-    return f"{name} {_digest(requirements)} python{sys.version_info.major}.{sys.version_info.minor}\n"
+    return f"{_digest(requirements)} python{sys.version_info.major}.{sys.version_info.minor}\n"

@@ -167,7 +167,7 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
         ("category", search.categories, categories),
     ):
         if any(name.lower() not in known for name in asked):
-            return searxng.problem("unknown_engines", kind=kind, known=", ".join(sorted(known.values())[:60]))
+            return searxng.problem("unknown_engines", kind=kind, known=", ".join(sorted(known.values(), key=str.lower)[:60]))
     return search.fields | {
         "engines": ",".join(engines[name.lower()] for name in search.engines),
         "categories": ",".join(categories[name.lower()] for name in search.categories),
@@ -271,7 +271,7 @@ def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: i
     left = budget_bytes - _size_bytes(rest)
     kept: list[dict[str, Any]] = []
     for item in results:
-        left -= _size_bytes(item) + 12
+        left -= _size_bytes([[item]]) - _size_bytes([[]])
         if left < 0 and kept:
             break
         kept.append(item)

@@ -146,9 +146,10 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
-        raise TypeError
-    return int(value)
+    number = _number(value)
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
 
 
 def _number(value: Any) -> float:

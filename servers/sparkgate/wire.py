@@ -73,7 +73,7 @@ def check(line: bytes | Overlong) -> Checked:
     except UnicodeDecodeError:
         return Checked(error=error_line(id_at_the_edges(Overlong(line, line)), PARSE_ERROR, _NOT_UTF8))
     except (ValueError, RecursionError):
-        return Checked(error=error_line(None, PARSE_ERROR, _NOT_JSON))
+        return Checked(error=error_line(id_at_the_edges(Overlong(line, line)), PARSE_ERROR, _NOT_JSON))
     if not isinstance(message, dict):
         return Checked(error=error_line(None, INVALID_REQUEST, _NOT_AN_OBJECT))
     return Checked(line=_without_lone_surrogates(line, message), message=message)

@@ -90,9 +90,7 @@ def status(as_json: bool) -> None:
 
 
 @searxng.command()
-@click.option(
-    "-n", "lines", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Lines to show."
-)
+@click.option("-n", "lines", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Lines to show.")
 @_JSON
 def logs(lines: int, as_json: bool) -> None:
     """Show the end of its log.

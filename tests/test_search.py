@@ -1,0 +1,406 @@
+"""web_search as a host sees it: a real pipe and gate, and a loopback SearXNG on good and bad days."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from box import Box, Host, a_box
+from fake_searxng import FakeSearxng, Reply, answer, result, zipped
+
+from sparkgate.policy.samples import fill
+
+TOKEN = fill("hf_{mixed:34}")
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[tuple[Box, FakeSearxng, Host]]:
+    """One gate for the tests of this file that leave it as they found it."""
+    with a_box() as box, FakeSearxng() as searxng:
+        box.use(searxng.url)
+        host = box.host()
+        host.initialize()
+        yield box, searxng, host
+
+
+@pytest.fixture
+def searxng(opened: tuple[Box, FakeSearxng, Host]) -> FakeSearxng:
+    opened[1].reset()
+    return opened[1]
+
+
+@pytest.fixture
+def box(opened: tuple[Box, FakeSearxng, Host]) -> Iterator[Box]:
+    """The shared box; rows of earlier tests do not count."""
+    opened[0].forget_rows()
+    yield opened[0]
+    (opened[0].config.parent / "terms.toml").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def host(opened: tuple[Box, FakeSearxng, Host], box: Box, searxng: FakeSearxng) -> Host:
+    return opened[2]
+
+
+@pytest.fixture
+def own_box() -> Iterator[Box]:
+    """A box for a test that needs another configuration, or ends its gate."""
+    with a_box() as made:
+        yield made
+
+
+# -- what leaves
+
+
+def test_a_clean_query_leaves_as_it_is_by_post(host: Host, box: Box, searxng: FakeSearxng) -> None:
+    host.search("C++ std::span vs gsl::span 100% \"quoted\" ÄÖ")
+    sent = searxng.requests[0]
+    assert sent["method"] == "POST" and sent["path"] == "/search"
+    assert sent["form"] == {
+        "q": "C++ std::span vs gsl::span 100% \"quoted\" ÄÖ", "format": "json", "pageno": "1", "safesearch": "0",
+    }  # fmt: skip
+    assert box.rows()[0]["sent"] == sent["form"]["q"]
+
+
+def test_a_query_with_a_secret_never_leaves(host: Host, box: Box, searxng: FakeSearxng) -> None:
+    refused = host.search(f"why does {TOKEN} give 401")
+    assert (refused["ok"], refused["code"], refused["rules"]) == (False, "blocked", ["huggingface-token"])
+    assert searxng.requests == []
+    assert box.rows()[0]["verdict"] == "block" and box.rows()[0]["sent"] == ""
+    everything = b"".join(path.read_bytes() for path in box.root.rglob("*") if path.is_file())
+    assert TOKEN.encode() not in everything and TOKEN not in json.dumps(refused)
+
+
+def test_a_home_path_is_replaced_and_the_answer_says_so(host: Host, box: Box, searxng: FakeSearxng) -> None:
+    shown = host.search("FileNotFoundError /home/jane/secret-project/run.py torch")
+    assert searxng.queries() == [box.rows()[0]["sent"]] == [shown["query"]]
+    assert "jane" not in shown["query"] and "secret-project" not in shown["query"]
+    assert shown["query"].startswith("FileNotFoundError") and shown["query"].endswith("torch")
+    assert any("home" in change for change in shown["policy"])
+
+
+def test_an_external_bang_is_refused_and_other_syntax_is_defused(host: Host, searxng: FakeSearxng) -> None:
+    assert host.search("roadmap !!g")["rules"] == ["searxng-external-bang"]
+    assert host.search("roadmap \u200b!!g")["code"] == "blocked"
+    assert searxng.requests == []
+    shown = host.search("ship it !wow :wq <3")
+    assert searxng.queries() == ['ship it wow ":wq" "<3"']
+    assert len(shown["policy"]) == 3
+
+
+def test_all_arguments_reach_searxng(host: Host, searxng: FakeSearxng) -> None:
+    host.search(
+        "x", page=3, time_range="week", language="pt_br", safesearch="strict", engines=["ALPHA", "beta news"],
+        categories="IT",
+    )  # fmt: skip
+    assert searxng.requests[0]["path"] == "/config"
+    assert searxng.requests[1]["form"] == {
+        "q": "x", "format": "json", "pageno": "3", "language": "pt-BR", "time_range": "week", "safesearch": "2",
+        "engines": "alpha,Beta News", "categories": "it",
+    }  # fmt: skip
+
+
+def test_names_that_this_searxng_does_not_have_send_nothing_to_its_default_engines(
+    host: Host, searxng: FakeSearxng
+) -> None:
+    refused = host.search("x", engines=["alpha", "google"])
+    assert refused["code"] == "unknown_engines" and "It has alpha, Beta News." in refused["message"]
+    assert host.search("x", categories=["social media"])["code"] == "unknown_engines"
+    assert searxng.queries() == []
+
+
+def test_a_secret_in_any_other_argument_does_not_leave_either(host: Host, searxng: FakeSearxng) -> None:
+    searxng.config["engines"] = [{"name": TOKEN}]
+    assert host.search("x", engines=[TOKEN])["code"] == "blocked"
+    assert host.search("x", language=TOKEN)["code"] == "invalid_argument"
+    assert host.search("x", time_range=TOKEN)["code"] == "invalid_argument"
+    assert searxng.queries() == []
+
+
+def test_headers_name_us_and_forge_nothing(host: Host, searxng: FakeSearxng) -> None:
+    host.search("x")
+    headers = searxng.requests[0]["headers"]
+    assert headers["User-Agent"].startswith("sparkgate/") and "text/html" in headers["Accept"]
+    assert not any(name.lower().startswith(("x-forwarded", "x-real", "cookie", "referer")) for name in headers)
+
+
+def test_a_base_path_of_searxng_is_kept(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.use(f"{searxng.url}/sx/")
+    host = own_box.host()
+    host.initialize()
+    assert host.search("x")["ok"] and searxng.requests[0]["path"] == "/sx/search"
+
+
+# -- what comes back
+
+
+def test_an_answer_has_everything_searxng_knows_and_nothing_empty(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(
+        result(1, publishedDate="2026-01-02T00:00:00", engines=["beta", "alpha"]),
+        answers=[{"answer": "42", "url": None}, "an older shape"],
+        infoboxes=[{"infobox": "Python", "content": "A language.", "urls": [{"title": "W", "url": "https://w.example"}],
+                    "attributes": [{"label": "Year", "value": "1991"}]}],
+        suggestions=["b", "a"], corrections=["pythn"],
+        unresponsive_engines=[["slow", "timeout"]],
+    )  # fmt: skip
+    assert host.search("x") == {
+        "ok": True,
+        "query": "x",
+        "shown": "1 of 1",
+        "results": [
+            {"title": "Result 1", "url": "https://example.org/1", "snippet": "Snippet 1", "engines": ["alpha", "beta"],
+             "date": "2026-01-02"}
+        ],
+        "answers": ["42", "an older shape"],
+        "infobox": {"title": "Python", "text": "A language.", "url": "https://w.example", "facts": {"Year": "1991"}},
+        "corrections": ["pythn"],
+        "suggestions": ["a", "b"],
+        "engines_failed": [{"engine": "slow", "reason": "timeout"}],
+    }  # fmt: skip
+
+
+def test_nulls_and_wrong_types_everywhere_are_survived(host: Host, searxng: FakeSearxng) -> None:
+    odd: list[Any] = [None, 5, "text", {}, {"url": None, "title": None}, result(1, content=None, engines=None)]
+    searxng.reply = answer(*odd, answers=[None, {}], infoboxes=[None, {"infobox": None}], suggestions=None,
+                           corrections=[None, 3], unresponsive_engines=[None, ["one"], "two"])  # fmt: skip
+    shown = host.search("x")
+    assert shown["ok"] and [one["title"] for one in shown["results"]] == ["Result 1"]
+
+
+def test_text_from_the_web_is_one_line_without_tags_and_invisible_characters(
+    host: Host, searxng: FakeSearxng
+) -> None:
+    searxng.reply = answer(
+        result(1, title="C <b>Library</b> - &lt;string.h&gt;\nURL: https://evil.example/", content="a\u202eb\u200bc\U000e0041d")
+    )
+    shown = host.search("x")["results"][0]
+    assert shown["title"] == "C Library - <string.h> URL: https://evil.example/"
+    assert shown["snippet"] == "abcd"
+
+
+def test_a_long_answer_is_cut_to_its_budget_and_says_why(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(*(result(n, content="word " * 400) for n in range(100)))
+    shown = host.search("x", max_results=20)
+    assert 5500 <= len(json.dumps(shown, indent=2, ensure_ascii=False).encode()) <= 6000
+    assert shown["shown"] == f"{len(shown['results'])} of 100, because the answer is kept short; ask again with page"
+    assert host.search("x", max_results=2)["shown"] == "2 of 100, because max_results is 2"
+
+
+def test_no_results_without_failures_is_an_honest_empty_answer(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer()
+    assert host.search("x") == {"ok": True, "query": "x", "shown": "0 of 0", "results": []}
+
+
+def test_no_results_because_all_engines_failed_is_not_ok(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(unresponsive_engines=[["alpha", "timeout"], ["beta", "CAPTCHA"]])
+    refused = host.search("x")
+    assert (refused["ok"], refused["code"]) == (False, "engines_failed")
+    assert refused["engines_failed"][1] == {"engine": "beta", "reason": "CAPTCHA"}
+
+
+# -- bad days of SearXNG
+
+HTML = "text/html; charset=utf-8"
+BAD_DAYS: list[tuple[str, Reply, list[str]]] = [
+    ("json_disabled", Reply(403, HTML, b"<h1>Forbidden</h1>"), ["search:", "formats: [html, json]"]),
+    ("rate_limited", Reply(429, "text/plain", b"Too Many Requests"), ["limiter: false"]),
+    ("login_page", Reply(302, HTML, b"", {"Location": "https://sso.corp.example/login?rd=x"}), ["login page"]),
+    ("login_page", Reply(200, HTML, b'<form><input type="password"></form>'), ["login page"]),
+    ("login_page", Reply(401, HTML, b""), ["login page"]),
+    ("redirected", Reply(302, HTML, b"", {"Location": "https://www.other.example/find?q=zebracorn"}), ["www.other.example"]),
+    ("wrong_content_type", Reply(200, HTML, b"<html>hi</html>"), ["instead of JSON"]),
+    ("not_found", Reply(404, HTML, b""), ["404"]),
+    ("bad_request", Reply(400, "application/json", b'{"error":"x"}'), ["400"]),
+    ("server_error", Reply(500, "application/json", b'{"error":"search error"}'), ["500"]),
+    ("server_error", Reply(418, HTML, b""), ["418"]),
+    ("invalid_answer", Reply(200, "application/json", b"{"), ["not the JSON"]),
+    ("invalid_answer", Reply(200, "application/json", b"[1]"), ["not the JSON"]),
+    ("invalid_answer", Reply(200, "application/json", b"[" * 100_000), ["not the JSON"]),
+    ("invalid_answer", zipped(answer(result(1)), cut=40), ["not the JSON"]),
+    ("too_large", zipped(Reply(body=b"0" * 50_000_000)), ["max_answer_bytes"]),
+    ("too_large", Reply(body=b"0" * 5_000_000), ["max_answer_bytes"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "reply", "words"), BAD_DAYS, ids=lambda value: value if isinstance(value, str) else "")
+def test_each_bad_answer_has_its_own_code_and_says_what_to_do(
+    host: Host, searxng: FakeSearxng, code: str, reply: Reply, words: list[str]
+) -> None:
+    searxng.reply = reply
+    refused = host.search("zebracorn")
+    assert (refused["ok"], refused["code"]) == (False, code)
+    assert all(word in refused["message"] for word in words)
+    assert "zebracorn" not in refused["message"]
+    assert len(searxng.requests) == 1
+
+
+def test_a_gzipped_answer_is_read(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = zipped(answer(result(1)))
+    assert host.search("x")["shown"] == "1 of 1"
+
+
+def test_a_redirect_is_never_followed(host: Host, searxng: FakeSearxng) -> None:
+    with FakeSearxng() as third_party:
+        searxng.reply = Reply(302, HTML, b"", {"Location": f"{third_party.url}/search?q=x"})
+        host.search("x")
+        assert third_party.requests == []
+
+
+def test_a_searxng_that_is_down_is_named_with_the_way_out(own_box: Box) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    own_box.use(f"http://127.0.0.1:{port}")
+    host = own_box.host()
+    host.initialize()
+    refused = host.search("x")
+    assert refused["code"] == "connection_refused"
+    assert f"127.0.0.1:{port}" in refused["message"] and "sparkgate searxng up" in refused["message"]
+    assert own_box.rows()[0]["outcome"] == "connect"
+
+
+def test_a_searxng_that_never_answers_is_given_up(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\ntimeout_s = 1\n')
+    host = own_box.host()
+    host.initialize()
+    searxng.hold.clear()
+    assert host.search("x")["code"] == "timeout"
+    searxng.wait_for_hang_up()
+    assert own_box.rows()[0]["outcome"] == "timeout"
+
+
+def test_without_any_searxng_the_answer_says_how_to_get_one(own_box: Box) -> None:
+    host = own_box.host()
+    host.initialize()
+    refused = host.search("x")
+    assert refused["code"] == "not_configured" and "sparkgate searxng up" in refused["message"]
+
+
+def test_cancelling_a_call_closes_the_connection_to_searxng(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.use(searxng.url)
+    host = own_box.host()
+    host.initialize()
+    searxng.hold.clear()
+    call = host.send("tools/call", {"name": "web_search", "arguments": {"query": "slow"}})
+    searxng.wait_for_request()
+    host.send("notifications/cancelled", {"requestId": call}, notify=True)
+    searxng.wait_for_hang_up()
+    host.send("notifications/cancelled", {"requestId": call}, notify=True)
+    assert host.ask("ping")["result"] == {}
+    own_box.command("gate", "stop")
+    assert own_box.rows()[0]["outcome"] == "cancelled"
+
+
+# -- bad input: a clear answer, and nothing is changed
+
+BAD_INPUT: list[tuple[dict[str, Any] | None, str, str]] = [
+    ({"query": ""}, "empty_query", "say what to search for"),
+    ({"query": " \u3000 \x00"}, "empty_query", "say what to search for"),
+    ({"query": "word " * 2048}, "query_too_long", "at most 2000"),
+    (None, "missing_argument", "query is needed"),
+    ({"query": None}, "missing_argument", "query is needed"),
+    ({"query": ["a"]}, "invalid_argument", "query must be text"),
+    ({"query": {"text": "a"}}, "invalid_argument", "query must be text"),
+    ({"query": "x", "max_results": "many"}, "invalid_argument", "max_results must be a whole number"),
+    ({"query": "x", "max_results": True}, "invalid_argument", "max_results must be a whole number"),
+    ({"query": "x", "max_results": "1e999"}, "invalid_argument", "max_results must be a whole number"),
+    ({"query": "x", "max_results": 50}, "invalid_argument", "between 1 and 20"),
+    ({"query": "x", "page": 0}, "invalid_argument", "between 1 and 50"),
+    ({"query": "x", "time_range": "hour"}, "invalid_argument", "day, week, month, year"),
+    ({"query": "x", "language": "Klingon!"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "engines": [1]}, "invalid_argument", "a list of names"),
+    ({"query": "x", "max_result": 3}, "unknown_argument", "did you mean 'max_results'"),
+    ({"query": "x", TOKEN: 3}, "unknown_argument", "no argument of that name"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), BAD_INPUT)
+def test_bad_input_gets_a_clear_answer_and_changes_nothing(
+    host: Host, box: Box, searxng: FakeSearxng, arguments: dict[str, Any] | None, code: str, words: str
+) -> None:
+    refused = host.call("web_search", arguments)
+    assert (refused["ok"], refused["code"]) == (False, code)
+    assert words in refused["message"] and TOKEN not in refused["message"]
+    assert searxng.requests == [] and box.rows() == []
+
+
+@pytest.mark.parametrize("max_results", ["2", 2.0, "2.0"])
+def test_numbers_in_any_shape_are_taken(host: Host, max_results: object) -> None:
+    assert len(host.search("x", max_results=max_results)["results"]) == 2
+
+
+@pytest.mark.parametrize("nothing", [None, "", "null"])
+def test_an_optional_argument_without_a_value_means_its_default(host: Host, nothing: object) -> None:
+    names = ("max_results", "page", "time_range", "language", "categories", "engines", "safesearch")
+    assert host.search("x", **dict.fromkeys(names, nothing))["ok"]
+
+
+def test_a_nul_in_a_query_becomes_a_space(host: Host, searxng: FakeSearxng) -> None:
+    host.search("one\x00two")
+    assert searxng.queries() == ["one two"]
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are(host: Host) -> None:
+    refused = host.call("read_page", {"url": "x"})
+    assert refused["code"] == "unknown_tool" and "web_search" in refused["message"]
+
+
+def test_a_setting_with_a_typo_refuses_every_call_until_it_is_mended(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.configure(f'[searxng]\nurll = "{searxng.url}"\n')
+    host = own_box.host()
+    assert host.initialize()["serverInfo"]["name"] == "sparksearch"
+    refused = host.search("x")
+    assert refused["code"] == "config_error"
+    assert f"{own_box.config}:2: searxng.urll" in refused["message"] and "did you mean 'url'" in refused["message"]
+    own_box.use(searxng.url)
+    assert host.search("x")["ok"]
+
+
+def test_a_broken_rule_file_of_the_operator_refuses_every_call(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.use(searxng.url)
+    rules = own_box.config.parent / "rules"
+    rules.mkdir()
+    (rules / "mine.toml").write_text('[[rule]]\nid = "x"\n')
+    host = own_box.host()
+    host.initialize()
+    refused = host.search("x")
+    assert refused["code"] == "policy_error" and "mine.toml" in refused["message"]
+    assert searxng.requests == []
+
+
+def test_a_term_of_the_operator_is_kept_from_the_next_query_on(host: Host, box: Box, searxng: FakeSearxng) -> None:
+    host.search("Globex outage")
+    (box.config.parent / "terms.toml").write_text('[[term]]\nname = "Globex"\n')
+    host.search("globex outage")
+    assert searxng.queries() == ["Globex outage", "[name] outage"]
+
+
+def test_a_log_that_cannot_be_written_lets_nothing_leave(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.use(searxng.url)
+    own_box.state.mkdir(parents=True)
+    (own_box.state / "audit.db").write_bytes(b"this is not a database, and long enough to be looked at " * 50)
+    host = own_box.host()
+    host.initialize()
+    assert host.search("x")["code"] == "log_unavailable"
+    assert searxng.requests == []
+
+
+# -- what hosts need of the listing
+
+
+def test_the_listing_is_small_flat_and_annotated(host: Host) -> None:
+    tools = host.ask("tools/list")["result"]["tools"]
+    assert len(json.dumps(tools)) < 4000
+    for tool in tools:
+        assert set(tool["annotations"]) >= {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+        assert len(tool["name"]) <= 32
+        for schema in tool["inputSchema"]["properties"].values():
+            assert schema["type"] in ("string", "integer", "number", "boolean", "array")
+            assert set(schema) <= {"type", "description", "default", "enum", "items"}
+
+
+def test_prompts_and_resources_are_neither_offered_nor_answered(host: Host) -> None:
+    for method in ("prompts/list", "resources/list", "resources/templates/list"):
+        assert host.ask(method)["error"]["code"] == -32601
