@@ -105,8 +105,15 @@ class Box:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:
                     stream.close()
-        for pid in self.gate_pids():
-            os.kill(pid, signal.SIGKILL)
+        while pids := self._detached():
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            wait_until_ended(pids)
+
+    def _detached(self) -> list[int]:
+        """Processes with this box's folders in their environment: gates, also those about to start."""
+        mark = f"XDG_STATE_HOME={self.environment['XDG_STATE_HOME']}".encode()
+        return [int(found.name) for found in Path("/proc").glob("[0-9]*") if mark in _environment(found)]
 
 
 @contextmanager
@@ -187,6 +194,13 @@ class Host:
     def _stderr(self) -> bytes:
         ready, _, _ = select.select([self.process.stderr], [], [], 0)
         return os.read(self.process.stderr.fileno(), 65_536) if ready and self.process.stderr else b""
+
+
+def _environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def is_running(pid: int) -> bool:

@@ -131,7 +131,7 @@ class Installer:
         self._run("cannot create a virtual environment", [self._python, "-I", "-m", "venv", str(fresh)])
         private_folder(fresh)
         pip = [str(fresh / "bin" / "python"), "-I", "-m", "pip", "install", *_QUIET, *plan.flags]
-        self._progress("Installing SearXNG (some 150 MB)")
+        self._progress("Installing SearXNG")
         self._run("pip cannot install SearXNG", [*pip, "-r", str(plan.requirements)])
         write_private(fresh / "installed", plan.key)
         shutil.rmtree(self._venv, ignore_errors=True)

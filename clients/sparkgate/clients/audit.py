@@ -12,6 +12,8 @@ from sparkgate.clients.output import console, fail, print_json
 from sparkgate.settings import state_dir
 
 LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "findings", "outcome")
+COLUMNS = (("id", 0), ("at", 0), ("host", 0), ("verdict", 0), ("what left", 3), ("rules", 2), ("outcome", 0))
+"""Name of a column and its share of the width that is left; 0 means as wide as its text."""
 COLOURS = {"allow": "green", "redact": "yellow", "block": "red"}
 
 
@@ -49,19 +51,24 @@ def list_rows(limit: int, as_json: bool) -> None:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     """Rows of the log as a table that fits the terminal."""
-    shown = Table("id", "at", "host", "tool", "verdict", "what left", "rules", "outcome", box=None)
+    shown = Table(box=None)
+    for name, wraps in COLUMNS:
+        shown.add_column(name, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis", ratio=wraps or None)
     for row in rows:
         shown.add_row(
             str(row["id"]),
             row["at"][5:16].replace("T", " "),
-            row["host"],
-            row["tool"],
+            row["host"][:14],
             Text(row["verdict"], style=COLOURS[row["verdict"]]),
-            Text(row["sent"] or "nothing", style="" if row["sent"] else "dim"),
+            Text(row["sent"] or _nothing(row), style="" if row["sent"] else "dim"),
             ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"])),
             row["outcome"] or "unknown",
         )
     return shown
+
+
+def _nothing(row: dict[str, Any]) -> str:
+    return "nothing" if row["verdict"] == "block" else "no text of the caller"
 
 
 @audit.command()
@@ -87,7 +94,7 @@ def in_words(row: dict[str, Any]) -> list[str]:
     if row["verdict"] == "block":
         lines.append("Nothing left: it was blocked.")
     else:
-        lines.append(f"To {row['destination']} at {row['origin']} left: {row['sent'] or '(no text)'}")
+        lines.append(f"To {row['destination']} at {row['origin']} left: {row['sent'] or _nothing(row)}")
     for finding in row["findings"]:
         kind = f" ({finding['class']})" if "class" in finding else ""
         lines.append(f"Rule {finding['rule']}{kind} matched.")

@@ -38,9 +38,7 @@ class CommandTable(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-@click.command(
-    cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.command(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="sparkgate")
 def main() -> None:
     """Web search, engines and benchmarks for an agent on a local model, behind one policy and one log.

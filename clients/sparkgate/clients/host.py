@@ -42,9 +42,7 @@ class HostSession:
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
         self._process.wait()

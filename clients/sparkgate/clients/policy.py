@@ -34,9 +34,7 @@ def load_policy(config_file: str | None) -> Policy:
     path = Path(paths.config_path(config_file))
     try:
         limits = load(path).policy
-        return Policy.from_folder(
-            path.parent, deadline_s=limits.deadline_ms / 1000, max_bytes=limits.max_input_bytes
-        )
+        return Policy.from_folder(path.parent, deadline_s=limits.deadline_ms / 1000, max_bytes=limits.max_input_bytes)
     except (RuleError, SettingsError) as error:
         fail(str(error))
 
@@ -44,9 +42,7 @@ def load_policy(config_file: str | None) -> Policy:
 @policy.command()
 @click.argument("text", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as JSON.")
-@click.option(
-    "--jsonl", is_flag=True, help="Read one JSON object a line from stdin and answer each with one line."
-)
+@click.option("--jsonl", is_flag=True, help="Read one JSON object a line from stdin and answer each with one line.")
 @click.option("--explain", is_flag=True, help="Say for every rule that matched why it is there.")
 @CONFIG
 def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, config_file: str | None) -> None:
@@ -87,9 +83,7 @@ def _check_lines(rules: Policy) -> None:
 def _answer(decision: Decision) -> dict[str, Any]:
     findings = [finding.public() for finding in decision.findings]
     answer = {"verdict": decision.verdict, "text": decision.released, "findings": findings}
-    return (
-        answer | {"ms": decision.elapsed_us / 1000} | ({"reason": decision.reason} if decision.reason else {})
-    )
+    return answer | {"ms": decision.elapsed_us / 1000} | ({"reason": decision.reason} if decision.reason else {})
 
 
 def _tell(decision: Decision, rules: Policy, explain: bool) -> None:
@@ -127,12 +121,7 @@ def rules(config_file: str | None, as_json: bool) -> None:
     """List all rules: what each is for and what it does."""
     book = load_policy(config_file).book.rules
     if as_json:
-        print_json(
-            [
-                {"id": r.id, "class": r.cls, "verdict": r.verdict, "why": r.why, "source": r.source}
-                for r in book
-            ]
-        )
+        print_json([{"id": r.id, "class": r.cls, "verdict": r.verdict, "why": r.why, "source": r.source} for r in book])
         return
     table = Table("rule", "class", "verdict", "why", box=None)
     for rule in book:

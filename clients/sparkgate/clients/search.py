@@ -16,9 +16,7 @@ from sparkgate.clients.output import console, fail, print_json
 @click.argument("query")
 @click.option("-n", "--max-results", default=5, show_default=True, help="Results to show, 1 to 20.")
 @click.option("--page", default=1, show_default=True, help="Page of results.")
-@click.option(
-    "--time-range", type=click.Choice(["day", "week", "month", "year"]), help="Only results this fresh."
-)
+@click.option("--time-range", type=click.Choice(["day", "week", "month", "year"]), help="Only results this fresh.")
 @click.option("--language", default="", help="Language such as en, de or pt-BR.")
 @click.option("--category", "categories", multiple=True, help="SearXNG category; may be given several times.")
 @click.option("--engine", "engines", multiple=True, help="SearXNG engine; may be given several times.")

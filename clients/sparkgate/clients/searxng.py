@@ -129,9 +129,12 @@ def unit(runtime: str, port: int, tag: str, settings: bool) -> None:
 
 def configured_url() -> str | None:
     """The instance the configuration names; it goes before the private one."""
-    from sparkgate.settings import load
+    from sparkgate.settings import SettingsError, load
 
-    return load().searxng.url or None
+    try:
+        return load().searxng.url or None
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _root() -> Path:

@@ -10,9 +10,7 @@ from sparkgate.stdio import TOOLSETS
 @click.command(short_help="The stdio server a host starts.")
 @click.argument("toolset", type=click.Choice(TOOLSETS))
 @click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
-@click.option(
-    "--in-process", is_flag=True, help="Serve without a gate, for debugging: needs more memory and start-up."
-)
+@click.option("--in-process", is_flag=True, help="Serve without a gate, for debugging: needs more memory and start-up.")
 def serve(toolset: str, config_file: str | None, in_process: bool) -> None:
     """Serve TOOLSET over standard input and output.
 

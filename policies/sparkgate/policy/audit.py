@@ -142,6 +142,7 @@ class AuditLog:
         self._lock = threading.Lock()
         try:
             self._db = _open(path)
+            self._inode = path.stat().st_ino
         except (OSError, sqlite3.Error) as error:
             raise LogUnavailable(f"cannot open the log {path}: {type(error).__name__}") from error
 
@@ -172,10 +173,20 @@ class AuditLog:
         with self._transaction() as connection:
             _write_outcome(connection, outbound_id, outcome)
 
+    def _check_in_place(self) -> None:
+        """SQLite would go on writing into a file that has been deleted."""
+        try:
+            in_place = self.path.stat().st_ino == self._inode
+        except OSError:
+            in_place = False
+        if not in_place:
+            raise LogUnavailable(f"the log {self.path} was removed or replaced; `sparkgate gate stop` starts a new one")
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._db.conn
         with self._lock:
+            self._check_in_place()
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
