@@ -156,7 +156,7 @@ class Host:
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
             data = os.read(self.stdout.fileno(), 65_536) if ready else b""
-            assert data, f"no line came; stderr: {self._stderr()}"
+            assert data, f"no line came; stderr: {self._stderr()!r}"
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return dict(json.loads(line))
@@ -192,8 +192,9 @@ class Host:
         return self.process.wait(PATIENCE_S)
 
     def _stderr(self) -> bytes:
+        assert self.process.stderr
         ready, _, _ = select.select([self.process.stderr], [], [], 0)
-        return os.read(self.process.stderr.fileno(), 65_536) if ready and self.process.stderr else b""
+        return os.read(self.process.stderr.fileno(), 65_536) if ready else b""
 
 
 def _environment(process: Path) -> bytes:

@@ -57,10 +57,10 @@ class ScriptedModel:
         if wanted is None:
             return {"role": "assistant", "content": "There is no tool for that."}
         self.offered = list(tools)
-        self.results = _results_of_this_turn(messages)
+        self.results = [_text(message["content"]) for message in messages if message["role"] == "tool"]
         if self.results:
             self._meanwhile()
-        if len(self.results) == len(self.calls):
+        if len(self.results) >= len(self.calls):
             return {"role": "assistant", "content": f"The tool said: {self.results[-1]}"}
         return {"role": "assistant", "content": None, "tool_calls": [self._call(wanted)]}
 
@@ -68,12 +68,6 @@ class ScriptedModel:
         number = len(self.results)
         function = {"name": tool, "arguments": json.dumps(self.calls[number])}
         return {"id": f"call_{number}", "type": "function", "function": function}
-
-
-def _results_of_this_turn(messages: Sequence[Message]) -> list[str]:
-    """What the tools said since the user's last word."""
-    last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
-    return [_text(message["content"]) for message in messages[last_user + 1 :] if message["role"] == "tool"]
 
 
 def _text(content: str | Sequence[Message]) -> str:

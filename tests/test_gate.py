@@ -17,7 +17,7 @@ import pytest
 from box import Box, is_running, wait_until_ended
 from fake_searxng import FakeSearxng
 
-from sparkgate.gate import CannotStart, remove_stale, take_lock
+from sparkgate.daemon import CannotStart, remove_stale, take_lock
 from sparkgate.version import __version__
 
 

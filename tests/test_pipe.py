@@ -41,7 +41,10 @@ def test_a_search_goes_from_the_host_to_searxng_and_back(host: Host, searxng: Fa
 def test_ten_pipes_started_at_once_make_one_gate(box: Box) -> None:
     hosts = [box.host() for _ in range(10)]
     for host in hosts:
-        host.send("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}})
+        host.send(
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}},
+        )
     assert all(host.read()["result"]["serverInfo"]["name"] == "sparksearch" for host in hosts)
     assert len(box.events("gate_started")) == 1
     assert box.gate_status()["sessions"] == 10
@@ -84,7 +87,9 @@ def test_answers_still_come_when_input_was_closed_right_after_the_questions(box:
     warm = box.host()
     warm.initialize()
     host = box.host()
-    host.send("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}})
+    host.send(
+        "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
+    )
     host.send("notifications/initialized", notify=True)
     host.send("tools/list")
     host.stdin.close()
@@ -182,7 +187,10 @@ def test_another_configuration_gets_a_gate_of_its_own(box: Box, searxng: FakeSea
     box.configure("[searxng]\nurl = 5\n")
     other = box.root / "other.toml"
     other.write_text(f'[searxng]\nurl = "{searxng.url}"\n')
-    plain, special = box.host(), box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "search", "--config", str(other))
+    plain, special = (
+        box.host(),
+        box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "search", "--config", str(other)),
+    )
     for host in (plain, special):
         host.initialize()
     assert plain.search("x")["code"] == "config_error"

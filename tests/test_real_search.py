@@ -52,10 +52,12 @@ def test_chosen_engines_are_the_ones_asked(real: tuple[Live, Box, Host]) -> None
 
 
 def test_engines_that_all_fail_are_named_with_their_reasons(real: tuple[Live, Box, Host]) -> None:
-    running, _, host = real
+    _, _, host = real
     answer = host.search("asyncio", categories=["broken"])
     assert answer["code"] == "engines_failed"
-    assert {one["engine"] for one in answer["engines_failed"]} and all(one["reason"] for one in answer["engines_failed"])
+    assert {one["engine"] for one in answer["engines_failed"]} and all(
+        one["reason"] for one in answer["engines_failed"]
+    )
 
 
 def test_query_syntax_of_searxng_does_not_reach_it_alive(real: tuple[Live, Box, Host]) -> None:

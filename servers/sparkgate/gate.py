@@ -2,99 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
-import socket
-import stat
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
+from sparkgate.daemon import CannotStart, Launcher, detach, listen, take_lock
 from sparkgate.version import __version__
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
     from sparkgate.services import Services
     from sparkgate.session import Hello, Session
 
-ALREADY_RUNNING = 3
 WATCH_S = 1.0
 HELLO_TIMEOUT_S = 5.0
-
-
-class CannotStart(Exception):
-    """No gate can be had; the message says why and what to do. `code` is the exit code."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-# -- the lock and the socket
-
-
-def take_lock(config: str) -> int:
-    """Become the gate of this configuration; the lock lasts as long as the returned descriptor.
-
-    Raises:
-        CannotStart: another gate is running, or the folder cannot be used.
-    """
-    try:
-        folder = paths.private_dir(paths.runtime_dir())
-        lock = os.open(os.path.join(folder, f"{paths.gate_name(config)}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
-    except OSError as error:
-        raise CannotStart(str(error)) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        raise CannotStart("a gate is running already", ALREADY_RUNNING) from error
-    return lock
-
-
-def listen(path: str) -> socket.socket:
-    """Bind the socket (0600). Only the holder of the lock may call this, so a file in the way is stale.
-
-    Raises:
-        CannotStart: what lies at `path` is not a socket of ours.
-    """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        remove_stale(path)
-        listener.bind(paths.short_socket_path(path, folder))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise CannotStart(f"cannot listen at {path}: {error.strerror}") from error
-    finally:
-        os.umask(mask)
-        os.close(folder)
-    listener.setblocking(False)
-    return listener
-
-
-def remove_stale(path: str) -> None:
-    """Remove a socket that an earlier gate left behind.
-
-    Raises:
-        CannotStart: it is something else, or somebody else's.
-    """
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
-        raise CannotStart(f"{path} is not a socket of yours; move it away")
-    os.unlink(path)
-
-
-# -- serving
 
 
 class Gate:
@@ -235,11 +162,11 @@ class Gate:
             await _say(writer, gate="refused", reason=f"there is no toolset {hello.toolset[:20]!r}")
             return
         caller = Caller(session=secrets.token_hex(6), pid=pid, uid=uid, cwd=hello.cwd)
-        session = Session(caller, hello, writer)
+        session = Session(HostLines(reader, writer, rest), writer)
         await _say(writer, gate="ready", version=__version__)
         self.sessions.add(session)
         try:
-            await session.serve(build(self.services, caller), HostLines(reader, writer, rest))
+            await session.serve(build(self.services, caller))
         finally:
             self.sessions.discard(session)
 
@@ -259,7 +186,7 @@ async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:
 # -- the process
 
 
-def serve(config: str, lock: int) -> None:
+def serve(config: str, lock: int, launcher: Launcher) -> None:
     """Run the gate in this process until it ends; returns when it has ended.
 
     Raises:
@@ -280,7 +207,7 @@ def serve(config: str, lock: int) -> None:
     gate = Gate(config, services, lock, _idle_s(Path(config)))
     listener = listen(gate.path)
     log.info("gate_started", pid=os.getpid(), version=__version__)
-    _ready()
+    launcher.ready()
     asyncio.run(gate.run(listener))
     log.info("gate_ended", pid=os.getpid())
 
@@ -320,65 +247,17 @@ def _idle_s(config: Any) -> float:
         return GateSettings().idle_minutes * 60
 
 
-_waiting_launcher: int | None = None
-
-
-def _ready() -> None:
-    global _waiting_launcher
-    if _waiting_launcher is not None:
-        os.write(_waiting_launcher, b"\n")
-        os.close(_waiting_launcher)
-        _waiting_launcher = None
-
-
-def detach(log_path: str) -> None:
-    """Go on in a grandchild of this process that no host owns; the launcher waits until it listens or has failed.
-
-    In the launcher this does not return: it prints the reason of a failure and exits 0 or 1.
-    """
-    global _waiting_launcher
-    outcome, tell = os.pipe()
-    if os.fork():
-        os.close(tell)
-        with os.fdopen(outcome, "rb") as told:
-            reason = told.read()
-        if reason.strip():
-            sys.stdout.buffer.write(reason)
-        sys.stdout.flush()
-        os._exit(0 if reason == b"\n" else 1)
-    os.close(outcome)
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-    output = os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    _waiting_launcher = tell
-
-
 def main(arguments: list[str] | None = None) -> int:
     """`python -I -m sparkgate.gate [--detach] [--config FILE]`; exit code 3 when a gate runs already."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     config = paths.config_path(given[given.index("--config") + 1] if "--config" in given else None)
-    if "--detach" in given:
-        detach(paths.log_path(config))
+    launcher = detach(paths.log_path(config)) if "--detach" in given else Launcher()
     try:
-        serve(config, take_lock(config))
+        serve(config, take_lock(config), launcher)
     except CannotStart as error:
-        return _failed(str(error), error.code)
+        launcher.failed(error)
+        return error.code
     return 0
-
-
-def _failed(reason: str, code: int) -> int:
-    if _waiting_launcher is not None:
-        os.write(_waiting_launcher, b"\n" if code == ALREADY_RUNNING else reason.encode() + b"\n")
-        os.close(_waiting_launcher)
-    else:
-        sys.stderr.write(f"{reason}\n")
-    return code
 
 
 if __name__ == "__main__":

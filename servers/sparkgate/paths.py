@@ -63,9 +63,7 @@ def private_dir(path: str) -> str:
     os.makedirs(path, mode=0o700, exist_ok=True)
     found = os.stat(path)
     if found.st_uid != os.getuid():
-        raise PermissionError(
-            f"{path} belongs to another user; remove it or set XDG_RUNTIME_DIR to a folder of yours"
-        )
+        raise PermissionError(f"{path} belongs to another user; remove it or set XDG_RUNTIME_DIR to a folder of yours")
     if found.st_mode & 0o077:
         os.chmod(path, 0o700)
     return path

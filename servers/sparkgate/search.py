@@ -41,18 +41,14 @@ PARAMETERS = (
     Parameter("language", "string", "Language such as en, de or pt-BR; empty for any.", default=""),
     Parameter("categories", "array", "SearXNG categories such as general, it, science, news.", default=()),
     Parameter("engines", "array", "SearXNG engines to use instead of the default ones.", default=()),
-    Parameter(
-        "safesearch", "string", "Filter adult results.", default="off", choices=("off", "moderate", "strict")
-    ),
+    Parameter("safesearch", "string", "Filter adult results.", default="off", choices=("off", "moderate", "strict")),
 )
 SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
 
 def build(services: Services, caller: Caller) -> Server[Any]:
     """The search server for one connection."""
-    return build_server(
-        "sparksearch", "Private web search", INSTRUCTIONS, [web_search_tool(services, caller)]
-    )
+    return build_server("sparksearch", "Private web search", INSTRUCTIONS, [web_search_tool(services, caller)])
 
 
 def web_search_tool(services: Services, caller: Caller) -> Tool:
@@ -79,9 +75,7 @@ def with_host(caller: Caller, context: ServerRequestContext[Any, Any]) -> Caller
     if params is None:
         return caller
     info = params.client_info
-    return replace(
-        caller, host=searxng.plain(info.name, 80) or "unknown", host_version=searxng.plain(info.version, 40)
-    )
+    return replace(caller, host=searxng.plain(info.name, 80) or "unknown", host_version=searxng.plain(info.version, 40))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +103,7 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
     named = await _known_names(live, caller, search)
     if isinstance(named, Problem):
         return _no(named)
-    sent = await _send(
-        live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named)
-    )
+    sent = await _send(live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named))
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)
@@ -124,9 +116,7 @@ def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
     """Arguments of the tool → a search, or what is wrong with them. Nothing has been sent or logged yet."""
     query = clean_query(arguments["query"])
     language = arguments["language"].strip().replace("_", "-")
-    language = "-".join(
-        [language.partition("-")[0].lower(), *filter(None, [language.partition("-")[2].upper()])]
-    )
+    language = "-".join([language.partition("-")[0].lower(), *filter(None, [language.partition("-")[2].upper()])])
     if not query:
         return Problem("empty_query", "query is empty; say what to search for.")
     if len(query) > limits.max_query_chars:
@@ -167,7 +157,9 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
         ("category", search.categories, categories),
     ):
         if any(name.lower() not in known for name in asked):
-            return searxng.problem("unknown_engines", kind=kind, known=", ".join(sorted(known.values(), key=str.lower)[:60]))
+            return searxng.problem(
+                "unknown_engines", kind=kind, known=", ".join(sorted(known.values(), key=str.lower)[:60])
+            )
     return search.fields | {
         "engines": ",".join(engines[name.lower()] for name in search.engines),
         "categories": ",".join(categories[name.lower()] for name in search.categories),
@@ -202,9 +194,7 @@ def _refusal(what: Problem | Refused) -> dict[str, Any]:
 
 
 def _refused_words(refused: Refused) -> tuple[str, str]:
-    code, message = (
-        ("log_unavailable", NO_LOG) if refused.rules == ("log-unavailable",) else ("blocked", BLOCKED)
-    )
+    code, message = ("log_unavailable", NO_LOG) if refused.rules == ("log-unavailable",) else ("blocked", BLOCKED)
     notes = "".join(f" {note}." for note in refused.notes)
     return code, message.format(rules=" and ".join(refused.rules)) + notes
 
@@ -216,15 +206,9 @@ def answer(data: dict[str, Any], sent: Sent, max_results: int, live: Live) -> di
     """SearXNG's JSON → what the model reads, kept within the byte budget."""
     limits = live.settings.search
     found = [
-        r
-        for item in searxng.as_list(data.get("results"))
-        if (r := searxng.read_result(item, limits.snippet_chars))
+        r for item in searxng.as_list(data.get("results")) if (r := searxng.read_result(item, limits.snippet_chars))
     ]
-    failed = [
-        f
-        for item in searxng.as_list(data.get("unresponsive_engines"))
-        if (f := searxng.read_unresponsive(item))
-    ]
+    failed = [f for item in searxng.as_list(data.get("unresponsive_engines")) if (f := searxng.read_unresponsive(item))]
     extras = _extras(data, failed)
     if not found and failed and not any(extras.get(key) for key in ("answers", "infobox")):
         names = ", ".join(f"{one['engine']} ({one['reason']})" for one in failed)
@@ -245,12 +229,8 @@ def answer(data: dict[str, Any], sent: Sent, max_results: int, live: Live) -> di
 
 def _extras(data: dict[str, Any], failed: list[dict[str, str]]) -> dict[str, Any]:
     extras = {
-        "answers": [
-            text for item in searxng.as_list(data.get("answers"))[:3] if (text := searxng.read_answer(item))
-        ],
-        "infobox": next(
-            filter(None, map(searxng.read_infobox, searxng.as_list(data.get("infoboxes")))), None
-        ),
+        "answers": [text for item in searxng.as_list(data.get("answers"))[:3] if (text := searxng.read_answer(item))],
+        "infobox": next(filter(None, map(searxng.read_infobox, searxng.as_list(data.get("infoboxes")))), None),
         "corrections": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("corrections")))))[:3],
         "suggestions": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("suggestions")))))[:5],
         "engines_failed": failed,

@@ -23,9 +23,7 @@ HEADERS = {
     "Accept-Language": "en",
     "User-Agent": f"sparkgate/{__version__}",
 }
-JSON_OFF = (
-    'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
-)
+JSON_OFF = 'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
 LOGIN_WORDS = ("login", "signin", "sign-in", "sso", "auth", "oauth")
 
 
@@ -38,7 +36,8 @@ class Problem:
 
 
 PROBLEMS: dict[str, str] = {
-    "not_configured": "No SearXNG is known. Run `sparkgate searxng up` for a private one, or set searxng.url in config.toml.",
+    "not_configured": "No SearXNG is known. Run `sparkgate searxng up` for a private one, or set searxng.url in "
+    "config.toml.",
     "connection_refused": "Nothing answers at {place}. Start SearXNG (`sparkgate searxng up`) or correct searxng.url; "
     "inside a container, localhost is the container itself.",
     "unknown_host": "The name of {place} cannot be looked up. Correct searxng.url in config.toml.",

@@ -76,9 +76,7 @@ class Services:
                 deadline_s=settings.policy.deadline_ms / 1000,
                 max_bytes=settings.policy.max_input_bytes,
             )
-            self._log = self._log or AuditLog(
-                self.state / "audit.db", load_key(self.state / "keys" / "audit.key")
-            )
+            self._log = self._log or AuditLog(self.state / "audit.db", load_key(self.state / "keys" / "audit.key"))
         except SettingsError as error:
             raise NotReady("config_error", str(error)) from error
         except RuleError as error:

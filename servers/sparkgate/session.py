@@ -14,12 +14,10 @@ from typing import Any, cast
 import anyio
 import mcp_types as types
 from mcp.server import Server
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
 from sparkgate import wire
-from sparkgate.policy.audit import Caller
 
 HELLO_MAX_BYTES = 16_384
 READ_BYTES = 65_536
@@ -79,6 +77,9 @@ class HostLines:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes = b"") -> None:
         self._reader, self._writer = reader, writer
         self._splitter = wire.LineSplitter()
+        self.open = wire.OpenRequests()
+        self.quiet = asyncio.Event()
+        self.quiet.set()
         self._lines = deque(self._splitter.feed(rest))
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -89,6 +90,8 @@ class HostLines:
                 if error:
                     await self._answer(error)
                 else:
+                    self.open.asked(checked.message or {})
+                    self._tell_quiet()
                     yield checked.line.decode()
             data = await self._reader.read(READ_BYTES)
             if not data:
@@ -97,6 +100,14 @@ class HostLines:
 
     async def write(self, text: str) -> None:
         await self._answer(text.encode("utf-8", "replace"))
+        self.open.answered(json.loads(text))
+        self._tell_quiet()
+
+    def _tell_quiet(self) -> None:
+        if self.open.ids:
+            self.quiet.clear()
+        else:
+            self.quiet.set()
 
     async def flush(self) -> None:
         """Nothing is held back: `write` has drained already."""
@@ -135,29 +146,22 @@ async def read_first_line(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 class Session:
-    """A served connection; knows how many calls are running, so that a retiring gate can let them end."""
+    """A served connection; knows how many requests are open, so that a retiring gate can let them end."""
 
-    def __init__(self, caller: Caller, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        self.caller, self.hello = caller, hello
-        self._writer = writer
-        self.calls = 0
+    def __init__(self, lines: HostLines, writer: asyncio.StreamWriter) -> None:
+        self._lines, self._writer = lines, writer
 
-    async def serve(self, server: Server[Any], lines: HostLines) -> None:
+    @property
+    def calls(self) -> int:
+        return len(self._lines.open.ids)
+
+    async def serve(self, server: Server[Any]) -> None:
         """Run the MCP session until the other side closes."""
-        server.middleware.append(self._count)
-        stream = cast("anyio.AsyncFile[str]", lines)
+        stream = cast("anyio.AsyncFile[str]", self._lines)
         async with stdio_server(stream, stream) as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
-    async def _count(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        self.calls += 1
-        try:
-            return await call_next(ctx)
-        finally:
-            self.calls -= 1
-
     async def close_when_quiet(self) -> None:
-        """Close the connection once no call is running."""
-        while self.calls:
-            await asyncio.sleep(0.05)
+        """Close the connection once every request has its answer."""
+        await self._lines.quiet.wait()
         self._writer.close()

@@ -19,9 +19,7 @@ class SettingsError(ValueError):
     """The configuration cannot be used; the message names file, line and the way out."""
 
 
-def setting(
-    default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None
-) -> Any:
+def setting(default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None) -> Any:
     """One row of the table: a dataclass field that carries its meaning, unit and bounds."""
     return field(default=default, metadata={"meaning": meaning, "unit": unit, "low": low, "high": high})
 
@@ -40,19 +38,13 @@ class SearxngSettings:
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     max_query_chars: int = setting(2000, "Longest query accepted.", unit="characters", low=10, high=8000)
-    snippet_chars: int = setting(
-        300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000
-    )
-    answer_bytes: int = setting(
-        6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000
-    )
+    snippet_chars: int = setting(300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000)
+    answer_bytes: int = setting(6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    deadline_ms: int = setting(
-        250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000
-    )
+    deadline_ms: int = setting(250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000)
     max_input_bytes: int = setting(
         16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536
     )
@@ -107,18 +99,14 @@ def load(path: Path | None = None) -> Settings:
             raise SettingsError(
                 f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}"
             )
-    return Settings(
-        **{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections}
-    )
+    return Settings(**{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections})
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"{path}: cannot be read ({type(error).__name__}); make it a UTF-8 file you own"
-        ) from error
+        raise SettingsError(f"{path}: cannot be read ({type(error).__name__}); make it a UTF-8 file you own") from error
 
 
 def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str) -> Any:
@@ -142,9 +130,7 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if low is not None and not low <= value <= high:
         raise SettingsError(f"{where} must be between {low:g} and {high:g} {about['unit']}")
     if about["unit"] == "URL" and value and not _is_base_url(value):
-        raise SettingsError(
-            f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)"
-        )
+        raise SettingsError(f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)")
     return value
 
 

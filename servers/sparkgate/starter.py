@@ -50,9 +50,7 @@ class Starter:
 
     def _win(self) -> bool:
         folder = paths.private_dir(paths.runtime_dir())
-        lock = os.open(
-            os.path.join(folder, f"{paths.gate_name(self.config)}.start"), os.O_CREAT | os.O_RDWR, 0o600
-        )
+        lock = os.open(os.path.join(folder, f"{paths.gate_name(self.config)}.start"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -87,8 +85,4 @@ class Starter:
 
 def gate_environment() -> dict[str, str]:
     """The environment a gate is started with, from this process's own."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in KEPT_ENVIRONMENT or name.startswith("XDG_")
-    }
+    return {name: value for name, value in os.environ.items() if name in KEPT_ENVIRONMENT or name.startswith("XDG_")}

@@ -84,7 +84,7 @@ class Pipe:
         self.from_host, self.from_gate = wire.LineSplitter(), wire.LineSplitter(limit_bytes=64 * 1024 * 1024)
         self.to_host, self.to_gate = bytearray(), bytearray()
         self.waiting: list[bytes] = []
-        self.pending: dict[int | str, None] = {}
+        self.open = wire.OpenRequests()
         self.handshake: list[bytes] = []
         self.greeted = False
         self.wanted_since = time.monotonic()
@@ -104,7 +104,7 @@ class Pipe:
             return True
         if self.eof_at is None:
             return False
-        answered = not (self.pending or self.waiting or self.to_host)
+        answered = not (self.open.ids or self.waiting or self.to_host)
         return answered or time.monotonic() - self.eof_at > EOF_GRACE_S
 
     def _step(self) -> None:
@@ -151,10 +151,8 @@ class Pipe:
         if message is None:
             return
         line = checked.line + b"\n"
-        request = wire.request_id_of(message)
-        if request is not None:
-            self.pending[request] = None
-        self._note_method(message, line)
+        self.open.asked(message)
+        self._note_handshake(message, line)
         if self.state == "up":
             self.to_gate += line
         else:
@@ -162,14 +160,12 @@ class Pipe:
                 self.wanted_since = time.monotonic()
             self.waiting.append(line)
 
-    def _note_method(self, message: dict[str, Any], line: bytes) -> None:
+    def _note_handshake(self, message: dict[str, Any], line: bytes) -> None:
         method = message.get("method")
         if method == "initialize":
             self.handshake = [line]
         elif method == "notifications/initialized":
             self.handshake = [*self.handshake[:1], line]
-        elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
-            self.pending.pop(_hashable(message["params"].get("requestId")), None)
 
     def _write_host(self) -> None:
         try:
@@ -205,12 +201,12 @@ class Pipe:
         self.greeted = True
         self.waiting.clear()
         self.starter.release()
-        self._fail_pending(reason)
+        self._fail_open(reason)
 
-    def _fail_pending(self, reason: str) -> None:
-        for request in self.pending:
+    def _fail_open(self, reason: str) -> None:
+        for request in self.open.ids:
             self.to_host += wire.error_line(request, wire.GATE_ERROR, reason)
-        self.pending.clear()
+        self.open.ids.clear()
 
     def _write_gate(self) -> None:
         assert self.link
@@ -238,7 +234,7 @@ class Pipe:
         elif self.state == "replay":
             self._gate_replays(line)
         else:
-            self._answered(line)
+            self.open.answered(json.loads(line))
             self.to_host += line + b"\n"
 
     def _gate_greets(self, greeting: dict[str, Any]) -> None:
@@ -263,11 +259,6 @@ class Pipe:
         self.to_gate += b"".join(self.waiting)
         self.waiting.clear()
 
-    def _answered(self, line: bytes) -> None:
-        message = json.loads(line)
-        if "method" not in message:
-            self.pending.pop(_hashable(message.get("id")), None)
-
     def _drop_link(self) -> None:
         if self.link:
             self.link.close()
@@ -279,11 +270,7 @@ class Pipe:
         was_up = self.state == "up"
         self._drop_link()
         if was_up:
-            self._fail_pending(GONE)
-
-
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, (int, str)) else None
+            self._fail_open(GONE)
 
 
 def parse_arguments(arguments: list[str]) -> tuple[str, str]:

@@ -115,27 +115,17 @@ def _value(parameter: Parameter, given: Any) -> Any:
     try:
         value = COERCE[parameter.kind](given)
     except (TypeError, ValueError, OverflowError):
-        raise BadArgument(
-            "invalid_argument", f"{parameter.name} must be {KIND_WORDS[parameter.kind]}"
-        ) from None
+        raise BadArgument("invalid_argument", f"{parameter.name} must be {KIND_WORDS[parameter.kind]}") from None
     return _bounded(parameter, value)
 
 
 def _bounded(parameter: Parameter, value: Any) -> Any:
     if parameter.choices:
         if value.lower() not in parameter.choices:
-            raise BadArgument(
-                "invalid_argument", f"{parameter.name} must be one of {', '.join(parameter.choices)}"
-            )
+            raise BadArgument("invalid_argument", f"{parameter.name} must be one of {', '.join(parameter.choices)}")
         return value.lower()
-    if (
-        parameter.low is not None
-        and parameter.high is not None
-        and not parameter.low <= value <= parameter.high
-    ):
-        raise BadArgument(
-            "invalid_argument", f"{parameter.name} must be between {parameter.low} and {parameter.high}"
-        )
+    if parameter.low is not None and parameter.high is not None and not parameter.low <= value <= parameter.high:
+        raise BadArgument("invalid_argument", f"{parameter.name} must be between {parameter.low} and {parameter.high}")
     return value
 
 
@@ -206,9 +196,7 @@ def failure(code: str, message: str, **more: Any) -> dict[str, Any]:
 def result(payload: dict[str, Any]) -> types.CallToolResult:
     """The same payload as structured content and as text, written as JSON.stringify(payload, null, 2) writes it."""
     text = json.dumps(payload, ensure_ascii=False, indent=2)
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=payload
-    )
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=payload)
 
 
 def build_server(name: str, title: str, instructions: str, tools: Sequence[Tool]) -> Server[Any]:

@@ -113,6 +113,30 @@ def error_line(request_id: int | str | None, code: int, message: str) -> bytes:
     return json.dumps(body).encode() + b"\n"
 
 
+class OpenRequests:
+    """Which requests of one side still wait for an answer, in the order they were asked."""
+
+    def __init__(self) -> None:
+        self.ids: dict[int | str, None] = {}
+
+    def asked(self, message: dict[str, Any]) -> None:
+        """Note a message of the asking side; one that cancels a request closes it, as no answer will come."""
+        request = request_id_of(message)
+        if request is not None:
+            self.ids[request] = None
+        elif message.get("method") == "notifications/cancelled" and isinstance(message.get("params"), dict):
+            self._close(message["params"].get("requestId"))
+
+    def answered(self, message: dict[str, Any]) -> None:
+        """Note a message of the answering side."""
+        if "method" not in message:
+            self._close(message.get("id"))
+
+    def _close(self, request: Any) -> None:
+        if isinstance(request, (int, str)):
+            self.ids.pop(request, None)
+
+
 def request_id_of(message: dict[str, Any]) -> int | str | None:
     """The id of a request (not of a notification, nor of an answer)."""
     found = message.get("id") if "method" in message else None

@@ -10,9 +10,9 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 PAGES: tuple[tuple[str, str, str], ...] = (
-    ("vllm/out-of-memory", "vLLM runs out of memory at start", "Lower gpu-memory-utilization or max-model-len first."),
-    ("vllm/speculative", "Speculative decoding in vLLM", "A draft model proposes tokens, the large model checks them."),
-    ("torch/cuda-error", "FileNotFoundError while loading a model with torch", "Check that the weights were downloaded."),
+    ("vllm/out-of-memory", "vLLM runs out of memory at start", "Lower gpu-memory-utilization or max-model-len."),
+    ("vllm/speculative", "Speculative decoding in vLLM", "A draft model proposes, the large model checks."),
+    ("torch/cuda-error", "FileNotFoundError while loading a model with torch", "Were the weights downloaded?"),
     ("torch/aarch64", "PyTorch on an aarch64 workstation", "Wheels with CUDA exist for Arm servers and desktops."),
     ("hub/401", "Why a model hub answers 401 for a gated model", "Accept the licence with the account of the token."),
     ("hub/cache", "Where downloaded models are kept", "One folder of blobs, with links for every revision."),

@@ -1,0 +1,135 @@
+"""Being the one resident process: the lock, the socket, and letting go of the host that started us."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+import sys
+
+from sparkgate import paths
+
+ALREADY_RUNNING = 3
+
+
+class CannotStart(Exception):
+    """No gate can be had; the message says why and what to do. `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def take_lock(config: str) -> int:
+    """Become the gate of this configuration; the lock lasts as long as the returned descriptor.
+
+    Raises:
+        CannotStart: another gate is running, or the folder cannot be used.
+    """
+    try:
+        folder = paths.private_dir(paths.runtime_dir())
+        lock = os.open(os.path.join(folder, f"{paths.gate_name(config)}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise CannotStart(str(error)) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise CannotStart("a gate is running already", ALREADY_RUNNING) from error
+    return lock
+
+
+def listen(path: str) -> socket.socket:
+    """Bind the socket (0600). Only the holder of the lock may call this, so a socket in the way is stale.
+
+    Raises:
+        CannotStart: what lies at `path` is not a socket of ours, or the path cannot be used.
+    """
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        remove_stale(path)
+        listener.bind(paths.short_socket_path(path, folder))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise CannotStart(f"cannot listen at {path}: {error.strerror}") from error
+    except CannotStart:
+        listener.close()
+        raise
+    finally:
+        os.umask(mask)
+        os.close(folder)
+    listener.setblocking(False)
+    return listener
+
+
+def remove_stale(path: str) -> None:
+    """Remove a socket that an earlier gate left behind.
+
+    Raises:
+        CannotStart: it is something else, or somebody else's.
+    """
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+        raise CannotStart(f"{path} is not a socket of yours; move it away")
+    os.unlink(path)
+
+
+class Launcher:
+    """Tells the process that started us how it went; a gate in the foreground has nobody to tell."""
+
+    def __init__(self, pipe: int | None = None) -> None:
+        self._pipe = pipe
+
+    def ready(self) -> None:
+        """The gate listens."""
+        self._tell(b"\n")
+
+    def failed(self, error: CannotStart) -> None:
+        """No gate; to the launcher, one that runs already is as good as a new one."""
+        if self._pipe is None:
+            sys.stderr.write(f"{error}\n")
+        self._tell(b"\n" if error.code == ALREADY_RUNNING else f"{error}\n".encode())
+
+    def _tell(self, line: bytes) -> None:
+        if self._pipe is not None:
+            os.write(self._pipe, line)
+            os.close(self._pipe)
+        self._pipe = None
+
+
+def detach(log_path: str) -> Launcher:
+    """Go on in a grandchild that no host owns, with its output in the log.
+
+    In the process that was started this does not return: it waits until the gate listens or has failed, prints
+    the reason of a failure, and ends with 0 or 1.
+    """
+    outcome, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        _wait_for(outcome)
+    os.close(outcome)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
+    output = os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    return Launcher(tell)
+
+
+def _wait_for(outcome: int) -> None:
+    with os.fdopen(outcome, "rb") as told:
+        reason = told.read()
+    if reason.strip():
+        sys.stdout.buffer.write(reason)
+        sys.stdout.flush()
+    os._exit(0 if reason == b"\n" else 1)
