@@ -21,19 +21,15 @@ Message = Mapping[str, Any]
 class ScriptedModel:
     """Serves at `url` within `with`.
 
-    Args:
-        word: part of the name of the tool to call.
-        calls: the arguments of each call, in order.
-        meanwhile: runs whenever a result has come back, while the host waits for the model.
+    `word` is part of the name of the tool to call, `calls` are the arguments of each call. `meanwhile` runs whenever
+    a result has come back, while the host waits for the model.
     """
 
-    def __init__(
-        self, word: str, *calls: Mapping[str, Any], meanwhile: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, word: str, *calls: Mapping[str, Any]) -> None:
         self.word, self.calls = word, calls
         self.offered: list[str] = []
         self.results: list[str] = []
-        self._meanwhile = meanwhile or (lambda: None)
+        self.meanwhile: Callable[[], None] = lambda: None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -59,7 +55,7 @@ class ScriptedModel:
         self.offered = list(tools)
         self.results = [_text(message["content"]) for message in messages if message["role"] == "tool"]
         if self.results:
-            self._meanwhile()
+            self.meanwhile()
         if len(self.results) >= len(self.calls):
             return {"role": "assistant", "content": f"The tool said: {self.results[-1]}"}
         return {"role": "assistant", "content": None, "tool_calls": [self._call(wanted)]}

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sparkgate.clients.audit import LISTED, table
-from sparkgate.clients.output import console, fail, print_json
+from sparkgate.clients.output import console, fail, print_json, save_picture
 from sparkgate.clients.sample_index import SampleIndex
 from sparkgate.embedded import Embedded, EmbeddedError
 from sparkgate.policy.samples import fill
@@ -61,8 +61,9 @@ class TourError(Exception):
 
 @click.command(short_help="See the whole way once, on this machine alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the steps as JSON.")
+@click.option("--svg", type=click.Path(dir_okay=False), help="Save what is shown as a picture.")
 @click.option("--keep", is_flag=True, help="Keep the tour's folder with its log and configuration.")
-def tour(as_json: bool, keep: bool) -> None:
+def tour(as_json: bool, svg: str | None, keep: bool) -> None:
     """Show a real private SearXNG, three queries on their way through the policy, and the log they leave.
 
     Nothing but this machine is asked: SearXNG searches a small sample index that the tour serves on loopback. The
@@ -72,7 +73,7 @@ def tour(as_json: bool, keep: bool) -> None:
     Example:
       sparkgate tour
     """
-    out = console(to_stderr=as_json)
+    out = console(to_stderr=as_json, record=bool(svg))
     try:
         with _folder(keep, out) as folder, SampleIndex() as index:
             report = Tour(folder, index, out).run()
@@ -82,6 +83,8 @@ def tour(as_json: bool, keep: bool) -> None:
         print_json(report)
     else:
         out.print(NEXT)
+    if svg:
+        save_picture(out, svg, "sparkgate tour")
 
 
 @contextmanager
@@ -127,9 +130,9 @@ class Tour:
         """
         start = monotonic()
         self._head(1, "A private SearXNG on loopback, in a process of its own")
-        with self.out.status("") as spinner:
+        with console(to_stderr=True).status("") as spinner:
             searxng = Embedded(self.state / "searxng", spinner.update, installs=state_dir() / "searxng")
-            self._note("the first time, SearXNG is installed now: some 150 MB, 10 to 60 seconds")
+            self._note("SearXNG is installed on first use: some 150 MB, 10 to 60 seconds")
             instance = searxng.up(engines_yaml=self.index.engine_yaml())
         try:
             self._note(f"SearXNG {instance.version} answers at {instance.url} after {monotonic() - start:.1f} s")
@@ -154,7 +157,7 @@ class Tour:
                 for stop in STOPS:
                     query = stop.query.format(token=TOKEN)
                     self.out.print(Text(f"\n{stop.about}", style="bold"))
-                    self.out.print(Text(f"asked:  {query}"))
+                    self.out.print(Text(f"asked:  {query.replace(TOKEN, TOKEN[:8] + '… (a made-up token)')}"))
                     answer = session.call("web_search", {"query": query, "max_results": 2})
                     answers.append(answer)
                     if answer["ok"]:

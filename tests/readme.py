@@ -1,0 +1,81 @@
+"""The tables of the README, made from the code. `python tests/readme.py` writes them; a test compares them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from sparkgate.policy.rules import shipped
+from sparkgate.policy.syntax import FORMS
+from sparkgate.searxng import PROBLEMS
+from sparkgate.settings import Settings, rows
+
+README = Path(__file__).parent.parent / "README.md"
+PROMISES = Path(__file__).parent / "promises.toml"
+
+
+def promises() -> list[dict[str, object]]:
+    return list(tomllib.loads(PROMISES.read_text())["promise"])
+
+
+def promises_table() -> str:
+    lines = ["| promise | proven by |", "|---|---|"]
+    for promise in promises():
+        tests = promise["tests"]
+        assert isinstance(tests, list)
+        lines.append(f"| {promise['text']} | " + ", ".join(f"`{test.partition('::')[2]}`" for test in tests) + " |")
+    return "\n".join(lines)
+
+
+def settings_table() -> str:
+    lines = ["| setting | default | unit | meaning |", "|---|---|---|---|"]
+    for row in rows(Settings(), Path("/nonexistent")):
+        lines.append(f"| `{row.key}` | {row.default!r} | {row.unit} | {row.meaning} |")
+    return "\n".join(lines)
+
+
+def rules_table() -> str:
+    counts = Counter((rule.cls, rule.verdict) for rule in shipped())
+    lines = ["| class | verdict | rules |", "|---|---|---|"]
+    lines += [f"| {cls} | {verdict} | {number} |" for (cls, verdict), number in sorted(counts.items())]
+    return "\n".join(lines)
+
+
+def syntax_table() -> str:
+    lines = ["| word | what happens |", "|---|---|"]
+    lines += [
+        f"| `{form.rule}` | {'the query is refused: ' if form.rewrite is None else ''}{form.note} |" for form in FORMS
+    ]
+    return "\n".join(lines)
+
+
+def codes_list() -> str:
+    own = ("blocked", "log_unavailable", "config_error", "policy_error", "empty_query", "query_too_long")
+    arguments = ("invalid_argument", "missing_argument", "unknown_argument", "unknown_tool")
+    return ", ".join(f"`{code}`" for code in (*own, *arguments, *PROBLEMS)) + "."
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "promises": promises_table,
+    "settings": settings_table,
+    "rules": rules_table,
+    "syntax": syntax_table,
+    "codes": codes_list,
+}
+
+
+def with_tables(text: str) -> str:
+    """The README with every table made anew."""
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        assert found and closed, f"the README has no place for {name}"
+        text = f"{before}{begin}{make()}\n{end}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text()))

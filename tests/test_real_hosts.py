@@ -1,0 +1,314 @@
+"""Real hosts, set up with the entry that `sparkgate register --print` gives, a scripted model and a real SearXNG.
+
+Only the model's settings are added to an entry. OpenClaw hands a server neither XDG folders nor anything else of its
+environment but HOME and PATH, so its gate keeps its files below HOME.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import real_searxng
+import scripted_model
+from box import PATIENCE_S, Box, a_box
+from real_hosts import OFFLINE, Program, hermes, on_path, openclaw
+from scripted_model import ScriptedModel
+
+from sparkgate.policy.audit import read_rows
+from sparkgate.policy.samples import fill
+
+pytestmark = pytest.mark.host
+
+HOST_PATIENCE_S = 120.0
+CLEAN = "vllm mtp flag"
+TOKEN = fill("hf_{mixed:34}")
+WITH_A_SECRET = tuple(f"why does {TOKEN} give {status}" for status in (401, 403, 429))
+CALLS_ITSELF = {"hermes": ("mcp", "0.1.0"), "openclaw": ("openclaw-bundle-mcp", "0.0.0")}
+"""clientInfo of each host. Hermes gives none of its own, so the name is that of the SDK it is built with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A host's command that has ended; as text, all there is to know when an assertion fails."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    errors: str
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.argv)} -> {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.errors}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one question to a host left behind.
+
+    `asked` is what arrived at the search engines, `callers` the command line of the process that each row names, read
+    while the host ran.
+    """
+
+    host: str
+    ended: Ended
+    model: ScriptedModel
+    rows: list[dict[str, Any]]
+    asked: list[str]
+    callers: list[str]
+    written: bytes
+
+
+def run(box: Box, program: Program, *arguments: str) -> Ended:
+    """A host's command, to its end. Output goes to files, which no surviving grandchild can hold open for us."""
+    out, errors = box.root / "host.out", box.root / "host.err"
+    argv = (str(program.executable), *arguments)
+    environment = on_path(program.path, box.environment | OFFLINE)
+    with out.open("wb") as to_out, errors.open("wb") as to_errors:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_errors, env=environment, cwd=box.root
+        )
+        try:
+            code = process.wait(HOST_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+    return Ended(argv, code, out.read_text(errors="replace"), errors.read_text(errors="replace"))
+
+
+def entry(box: Box, *arguments: str) -> str:
+    """What the real command prints for a host."""
+    printed = box.command("register", "--print", *arguments)
+    assert printed.returncode == 0, printed.stderr
+    return printed.stdout
+
+
+def set_up(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def set_up_hermes(box: Box, model_url: str) -> None:
+    name, context = scripted_model.NAME, scripted_model.CONTEXT_TOKENS
+    model = {"default": name, "provider": "custom", "base_url": model_url, "api_key": "none", "context_length": context}
+    set_up(box.root / ".hermes" / "config.yaml", entry(box, "hermes") + f"model: {json.dumps(model)}\n")
+
+
+def set_up_openclaw(box: Box, model_url: str) -> None:
+    """The entry names a configuration of its own: a gate of the default one could be the user's, by the real
+    runtime folder that OpenClaw's servers fall back to."""
+    config = json.loads(entry(box, "openclaw", "--config", str(own_config(box))))
+    own_config(box).write_text(box.config.read_text(), encoding="utf-8")
+    model = {"id": scripted_model.NAME, "name": "Scripted", "contextWindow": scripted_model.CONTEXT_TOKENS}
+    provider = {"baseUrl": model_url, "apiKey": "none", "api": "openai-completions", "models": [model]}
+    config["models"] = {"providers": {"local": provider}}
+    config["agents"] = {"defaults": {"model": {"primary": f"local/{scripted_model.NAME}"}}}
+    set_up(box.root / ".openclaw" / "openclaw.json", json.dumps(config))
+
+
+def own_config(box: Box) -> Path:
+    return box.root / "openclaw.toml"
+
+
+@contextmanager
+def a_box_for_openclaw() -> Iterator[Box]:
+    """A box whose OpenClaw gate is ended too, and leaves nothing in the user's runtime folder."""
+    with a_box() as box:
+        try:
+            yield box
+        finally:
+            end_gate_of_openclaw(box)
+
+
+def end_gate_of_openclaw(box: Box) -> None:
+    environment = {name: value for name, value in box.environment.items() if not name.startswith("XDG_")}
+
+    def gate(*arguments: str) -> str:
+        command = [sys.executable, "-I", "-m", "sparkgate.clients.cli", "gate", *arguments]
+        return subprocess.run(
+            [*command, "--config", str(own_config(box))],
+            env=environment, cwd=box.root, capture_output=True, text=True, timeout=PATIENCE_S * 4, check=True,
+        ).stdout  # fmt: skip
+
+    socket = Path(json.loads(gate("status", "--json"))["socket"])
+    gate("stop")
+    for left in socket.parent.glob(f"{socket.stem}.*"):
+        left.unlink()
+
+
+def ask_hermes(*queries: str) -> Turn:
+    """A question to Hermes, whose model searches for each of `queries` in turn."""
+    model = ScriptedModel("web_search", *({"query": query} for query in queries))
+    with a_box() as box:
+        question = ("chat", "-q", "Look it up.", "-Q", "--max-turns", str(len(queries) + 3))
+        return ask("hermes", box, box.state, model, set_up_hermes, lambda: run(box, hermes(), *question))
+
+
+def ask_openclaw(*queries: str) -> Turn:
+    """The same of OpenClaw, where a model reaches the tools of servers by way of `tool_call`."""
+    tool = "sparksearch__web_search"
+    model = ScriptedModel("tool_call", *({"id": tool, "args": {"query": query}} for query in queries))
+    with a_box_for_openclaw() as box:
+        state = box.root / ".local" / "state" / "sparkgate"
+        question = ("agent", "exec", "Look it up.", "--json")
+        return ask("openclaw", box, state, model, set_up_openclaw, lambda: run(box, openclaw(), *question))
+
+
+def ask(
+    host: str,
+    box: Box,
+    state: Path,
+    model: ScriptedModel,
+    prepare: Callable[[Box, str], None],
+    question: Callable[[], Ended],
+) -> Turn:
+    """Set the host up for `model` and the SearXNG of this run, and let it answer one question."""
+    live = real_searxng.shared()
+    live.upstream.forget()
+    box.use(live.url)
+    callers: list[str] = []
+    log = state / "audit.db"
+    model.meanwhile = lambda: callers.extend(command_line(row["pid"]) for row in read_rows(log, limit=1))
+    with model:
+        prepare(box, model.url)
+        ended = question()
+    written = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file())
+    return Turn(host, ended, model, read_rows(log)[::-1], live.upstream.queries(), callers, written)
+
+
+def command_line(pid: int) -> str:
+    """How a process was started; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+ASK: Mapping[str, Callable[..., Turn]] = {"hermes": ask_hermes, "openclaw": ask_openclaw}
+
+
+@pytest.fixture(scope="module", params=list(ASK))
+def searched(request: pytest.FixtureRequest) -> Turn:
+    """One clean search by each host."""
+    return ASK[request.param](CLEAN)
+
+
+@pytest.fixture(scope="module", params=list(ASK))
+def refused(request: pytest.FixtureRequest) -> Turn:
+    """Three searches with a secret by each host, then a clean one."""
+    return ASK[request.param](*WITH_A_SECRET, CLEAN)
+
+
+@pytest.fixture(scope="module")
+def set_up_for_openclaw() -> Iterator[Box]:
+    """A box with an OpenClaw that knows the server; nobody searches."""
+    with a_box_for_openclaw() as box:
+        box.use("http://127.0.0.1:9")
+        set_up_openclaw(box, "http://127.0.0.1:9/v1")
+        yield box
+
+
+def listed_tools(box: Box) -> list[str]:
+    """The tools of the search server, asked for without any host."""
+    host = box.host()
+    host.initialize()
+    tools = host.ask("tools/list")["result"]["tools"]
+    host.close()
+    return [tool["name"] for tool in tools]
+
+
+# -- a turn with a real model's place taken by a script
+
+
+def test_a_host_gives_its_model_the_results_of_the_search_engines(searched: Turn) -> None:
+    assert searched.ended.code == 0, searched.ended
+    (result,) = searched.model.results
+    assert f"What alpha says of {CLEAN}." in result, searched.ended
+    assert f"What beta says of {CLEAN}." in result, searched.ended
+    assert "https://alpha.example/" in searched.ended.out, searched.ended
+
+
+def test_what_the_search_engines_are_asked_is_what_the_log_says_was_sent(searched: Turn) -> None:
+    (row,) = searched.rows
+    assert searched.asked == [row["sent"]] * 2 == [CLEAN] * 2, searched.ended
+    assert (row["verdict"], row["outcome"], row["tool"]) == ("allow", "answered", "web_search")
+
+
+def test_the_row_names_the_host_its_session_and_the_process_that_asked(searched: Turn) -> None:
+    (row,) = searched.rows
+    assert (row["host"], row["host_version"]) == CALLS_ITSELF[searched.host], searched.ended
+    assert len(row["session"]) == 12 and row["uid"] == os.getuid()
+    (caller,) = searched.callers
+    assert "-m sparkgate.stdio search" in caller, searched.ended
+
+
+def test_nothing_of_a_query_with_a_secret_reaches_a_search_engine(refused: Turn) -> None:
+    blocked = refused.rows[:3]
+    assert [(row["verdict"], row["sent"]) for row in blocked] == [("block", "")] * 3, refused.ended
+    assert refused.asked == [CLEAN] * 2, refused.ended
+    assert TOKEN.encode() not in refused.written
+
+
+def test_the_model_is_told_why_nothing_was_sent(refused: Turn) -> None:
+    assert all("huggingface-token" in result for result in refused.model.results[:3]), refused.ended
+    assert not any(TOKEN in result for result in refused.model.results)
+
+
+def test_three_refusals_in_a_row_do_not_make_a_host_give_the_server_up(refused: Turn) -> None:
+    """Both hosts close a server for a minute after three failures in a row; a refusal is none."""
+    assert len(refused.model.results) == 4, refused.ended
+    assert f"What alpha says of {CLEAN}." in refused.model.results[3], refused.ended
+    assert refused.rows[3]["outcome"] == "answered"
+    assert len({row["session"] for row in refused.rows}) == 1
+
+
+# -- Hermes
+
+
+def test_hermes_offers_its_model_the_tools_of_the_server_and_no_others_for_it(searched: Turn, box: Box) -> None:
+    if searched.host != "hermes":
+        pytest.skip("OpenClaw keeps the tools of servers behind `tool_call`; `mcp probe` shows them")
+    of_servers = {tool for tool in searched.model.offered if tool.startswith("mcp_")}
+    assert of_servers == {f"mcp__sparksearch__{tool}" for tool in listed_tools(box)}, searched.ended
+
+
+def test_hermes_finds_the_tools_with_the_printed_entry(box: Box) -> None:
+    set_up(box.root / ".hermes" / "config.yaml", entry(box, "hermes"))
+    tested = run(box, hermes(), "mcp", "test", "sparksearch")
+    tools = listed_tools(box)
+    assert f"Tools discovered: {len(tools)}" in tested.out, tested
+    assert all(tool in tested.out for tool in tools), tested
+
+
+def test_hermes_shows_the_server_as_enabled(box: Box) -> None:
+    set_up(box.root / ".hermes" / "config.yaml", entry(box, "hermes"))
+    listed = run(box, hermes(), "mcp", "list")
+    (line,) = [line for line in listed.out.splitlines() if "sparksearch" in line]
+    assert "enabled" in line, listed
+
+
+# -- OpenClaw
+
+
+def test_openclaw_finds_the_tools_with_the_printed_entry(set_up_for_openclaw: Box, box: Box) -> None:
+    probed = run(set_up_for_openclaw, openclaw(), "mcp", "probe", "sparksearch", "--json")
+    assert probed.code == 0, probed
+    found = json.loads(probed.out)
+    assert found["tools"] == sorted(f"sparksearch__{tool}" for tool in listed_tools(box)), probed
+    assert found["diagnostics"] == [], probed
+    assert "approvalHint" not in found["servers"]["sparksearch"], probed
+
+
+def test_the_doctor_of_openclaw_has_nothing_to_say(set_up_for_openclaw: Box) -> None:
+    """It names tools without annotations, among other things."""
+    examined = run(set_up_for_openclaw, openclaw(), "mcp", "doctor", "sparksearch", "--probe", "--json")
+    assert examined.code == 0, examined
+    (server,) = json.loads(examined.out)["servers"]
+    assert server == {"name": "sparksearch", "ok": True, "issues": []}, examined
