@@ -57,6 +57,7 @@ class FakeSearxng:
     def reset(self) -> None:
         """Be healthy again, and forget what came."""
         self.reply: Reply | Callable[[dict[str, str]], Reply] = answer(result(1), result(2), result(3))
+        self.get_reply = Reply(405, "text/html")
         self.config = {"engines": [{"name": "alpha"}, {"name": "Beta News"}], "categories": ["general", "it"]}
         self.requests: list[dict[str, Any]] = []
         self.hold.set()
@@ -97,7 +98,8 @@ def _handler(fake: FakeSearxng) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             self._note(dict(parse_qsl(urlsplit(self.path).query)))
-            self._send(Reply(body=json.dumps(fake.config).encode()))
+            config = Reply(body=json.dumps(fake.config).encode())
+            self._send(config if self.path.endswith("/config") else fake.get_reply)
 
         def _note(self, form: dict[str, str]) -> None:
             fake.requests.append(

@@ -127,6 +127,21 @@ def test_headers_name_us_and_forge_nothing(host: Host, searxng: FakeSearxng) -> 
     assert not any(name.lower().startswith(("x-forwarded", "x-real", "cookie", "referer")) for name in headers)
 
 
+def test_get_is_used_only_where_the_operator_allows_it(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.use(searxng.url)
+    host = own_box.host()
+    host.initialize()
+    searxng.reply = Reply(405, "text/html", b"")
+    refused = host.search("one two")
+    assert refused["code"] == "post_refused" and "searxng.allow_get = true" in refused["message"]
+    assert [request["method"] for request in searxng.requests] == ["POST"]
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\nallow_get = true\n')
+    searxng.get_reply = answer(result(7))
+    assert [one["title"] for one in host.search("one two")["results"]] == ["Result 7"]
+    assert searxng.requests[-1]["method"] == "GET" and searxng.queries()[-1] == "one two"
+    assert host.search("cat /home/jane/x.py")["query"] == searxng.queries()[-1] == "cat [home path]/x.py"
+
+
 def test_a_base_path_of_searxng_is_kept(own_box: Box, searxng: FakeSearxng) -> None:
     own_box.use(f"{searxng.url}/sx/")
     host = own_box.host()
@@ -333,6 +348,14 @@ def test_bad_input_gets_a_clear_answer_and_changes_nothing(
 @pytest.mark.parametrize("max_results", ["2", 2.0, "2.0"])
 def test_numbers_in_any_shape_are_taken(host: Host, max_results: object) -> None:
     assert len(host.search("x", max_results=max_results)["results"]) == 2
+
+
+@pytest.mark.parametrize(("given", "sent"), [(0, "0"), ("1", "1"), (2, "2"), ("Strict", "2"), ("off", "0")])
+def test_safesearch_is_understood_in_words_and_numbers(
+    host: Host, searxng: FakeSearxng, given: object, sent: str
+) -> None:
+    host.search("x", safesearch=given)
+    assert searxng.requests[0]["form"]["safesearch"] == sent
 
 
 @pytest.mark.parametrize("nothing", [None, "", "null"])

@@ -188,7 +188,7 @@ def test_a_folder_in_the_place_of_the_file_is_refused_by_name(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[gate]\nurl = 1\n[searxng]\nurl = 2\n", 2),
+        ("[gate]\nurl = 1\n[searxng]\nurl = 2\n", 4),
         ("[searxng]\n# url = 1\nurl = 2\n", 3),
         ("[searxng] # url = 1\n'url' = 2\n", 2),
         ('[searxng]\n"url"=2\n', 2),

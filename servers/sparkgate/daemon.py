@@ -11,6 +11,7 @@ import sys
 from sparkgate import paths
 
 ALREADY_RUNNING = 3
+LOG_MAX_BYTES = 1_000_000
 
 
 class CannotStart(Exception):
@@ -119,11 +120,18 @@ def detach(log_path: str) -> Launcher:
     if os.fork():
         os._exit(0)
     os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
+    put_aside(log_path)
     output = os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     return Launcher(tell)
+
+
+def put_aside(log_path: str) -> None:
+    """Keep one earlier log when this one has grown long."""
+    if os.path.exists(log_path) and os.path.getsize(log_path) > LOG_MAX_BYTES:
+        os.replace(log_path, f"{log_path}.1")
 
 
 def _wait_for(outcome: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mcp.server import Server
@@ -41,7 +42,14 @@ PARAMETERS = (
     Parameter("language", "string", "Language such as en, de or pt-BR; empty for any.", default=""),
     Parameter("categories", "array", "SearXNG categories such as general, it, science, news.", default=()),
     Parameter("engines", "array", "SearXNG engines to use instead of the default ones.", default=()),
-    Parameter("safesearch", "string", "Filter adult results.", default="off", choices=("off", "moderate", "strict")),
+    Parameter(
+        "safesearch",
+        "string",
+        "Filter adult results.",
+        default="off",
+        choices=("off", "moderate", "strict"),
+        aliases=(("0", "off"), ("1", "moderate"), ("2", "strict")),
+    ),
 )
 SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
@@ -104,6 +112,9 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
     if isinstance(named, Problem):
         return _no(named)
     sent = await _send(live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named))
+    if isinstance(sent, Sent) and sent.status == 405 and live.settings.searxng.allow_get:
+        by_get = partial(searxng.search_request_by_get, live.searxng_url, fields=named)
+        sent = await _send(live, caller, search.query, by_get)
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from sparkgate.policy.egress import Failed, Request, Sent
 from sparkgate.policy.views import is_invisible
@@ -53,6 +53,8 @@ PROBLEMS: dict[str, str] = {
     f"address of SearXNG, and {JSON_OFF}",
     "not_found": "There is no /search at {place} (404). Set searxng.url to the base address of SearXNG, with its "
     "path if it has one.",
+    "post_refused": "A proxy before SearXNG at {place} refuses POST (405). Allow POST to /search there; or set "
+    "searxng.allow_get = true, and accept that queries stand in its access log.",
     "bad_request": "SearXNG at {place} refused the parameters of this search (400).",
     "server_error": "SearXNG at {place} failed ({status}). Its own log says why; try again, or other engines.",
     "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
@@ -75,6 +77,7 @@ STATUS_CODES: dict[int, str] = {
     401: "login_page",
     403: "json_disabled",
     404: "not_found",
+    405: "post_refused",
     407: "login_page",
     429: "rate_limited",
 }
@@ -89,6 +92,12 @@ def search_request(base_url: str, query: str, fields: Mapping[str, str]) -> Requ
     """POST, so that the query stands in no URL and no access log; only the fields SearXNG needs."""
     form = {"q": query, "format": "json", **{name: value for name, value in fields.items() if value}}
     return Request(url=f"{base_url.rstrip('/')}/search", form=form, headers=dict(HEADERS))
+
+
+def search_request_by_get(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
+    """The same search with its fields in the URL, for a proxy that lets nothing else through."""
+    posted = search_request(base_url, query, fields)
+    return Request(url=f"{posted.url}?{urlencode(posted.form)}", headers=posted.headers, method="GET")
 
 
 def config_request(base_url: str) -> Request:

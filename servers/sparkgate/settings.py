@@ -29,6 +29,7 @@ class SearxngSettings:
     url: str = setting(
         "", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL"
     )
+    allow_get: bool = setting(False, "Send by GET when a proxy refuses POST; the query then stands in access logs.")
     timeout_s: float = setting(15.0, "Longest wait for one search.", unit="s", low=1, high=120)
     max_answer_bytes: int = setting(
         4_000_000, "Longest answer read, after decoding.", unit="bytes", low=10_000, high=100_000_000

@@ -20,7 +20,10 @@ Kind = Literal["string", "integer", "number", "boolean", "array"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool. Bounds are checked here and said in `meaning`; the schema stays flat for every host."""
+    """One argument of a tool. Bounds are checked here and said in `meaning`; the schema stays flat for every host.
+
+    `aliases` are other spellings of `choices` that are understood but not offered.
+    """
 
     name: str
     kind: Kind
@@ -28,6 +31,7 @@ class Parameter:
     default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
     low: int | None = None
     high: int | None = None
 
@@ -121,9 +125,10 @@ def _value(parameter: Parameter, given: Any) -> Any:
 
 def _bounded(parameter: Parameter, value: Any) -> Any:
     if parameter.choices:
-        if value.lower() not in parameter.choices:
+        chosen = dict(parameter.aliases).get(value, value.lower())
+        if chosen not in parameter.choices:
             raise BadArgument("invalid_argument", f"{parameter.name} must be one of {', '.join(parameter.choices)}")
-        return value.lower()
+        return chosen
     if parameter.low is not None and parameter.high is not None and not parameter.low <= value <= parameter.high:
         raise BadArgument("invalid_argument", f"{parameter.name} must be between {parameter.low} and {parameter.high}")
     return value
