@@ -18,10 +18,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+FILLER = re.compile(
+    r"example|placeholder|redacted|change_?-?(?:me|it)|your[_-]?\w|x{4,}|\*\*\*|\.\.\.|…|dummy|not-?_?needed|123456789"
+    r"|abcdefgh|\b(?:insert|replace|my)[_-]|test[_-]?(?:key|token|secret)|wjalrxutnfemi/k7mdeng/bpxrficy",
+    re.IGNORECASE,
+)
 PLACEHOLDER = re.compile(
-    r"example|placeholder|redacted|change_?-?(?:me|it)|your[_-]?\w|xxxx|\*\*\*|\.\.\.|…|dummy|not-?_?needed|123456789"
-    r"|abcdefgh|\b(?:insert|replace|my)[_-]|test[_-]?(?:key|token|secret)|eyjzdwiioiixmjm0nty3odkw|[{<]\w|os\.environ"
-    r"|getenv|process\.env|secrets?\.|^\$[{(]|^\$\w+$|^%\w+%$|^%s$|^%\(|^https?://"
+    r"eyjzdwiioiixmjm0nty3odkw|[{<]\w|os\.environ|getenv|process\.env|secrets?\.|^\$[{(]|^\$\w+$|^%\w+%$|^%s$|^%\(|^https?://"
     r"|^(?:sha|md|base|utf|oauth|aes|rs|hs|es|rsa|http|ipv|argon)[-_]?\d{1,4}[a-z_-]{0,10}$"
     r"|^(?:~|\.\.?)?/(?:home|usr|etc|run|var|opt|tmp|root|path|app|mnt|data|srv)/"
     r"|(?-i:^[a-z][a-z0-9_.]+[(\[][a-z0-9_.\[\]:=,-]*\)?$)",
@@ -99,8 +102,11 @@ def digits_of(value: str) -> list[int]:
 
 
 def real(value: str, _text: str, _start: int) -> bool:
-    """Not a placeholder, a variable or a documentation value."""
-    return len(set(value)) >= 5 and value.lower() not in EMPTY_WORDS and not PLACEHOLDER.search(value)
+    """Not a placeholder, a variable or a documentation value; `example` beside a whole key does not hide the key."""
+    if len(set(value)) < 5 or value.lower() in EMPTY_WORDS or PLACEHOLDER.search(value):
+        return False
+    rest = FILLER.sub("", value)
+    return rest == value or (len(rest) >= 20 and entropy_bits(rest) >= 3.5 and any(c.isdigit() for c in rest))
 
 
 def mixed(value: str, _text: str, _start: int) -> bool:
