@@ -52,9 +52,7 @@ def test_a_setting_has_a_meaning_a_unit_and_a_default_within_its_bounds(key: str
 
 
 @EVERY_FIELD
-def test_a_bound_itself_is_accepted_and_a_step_past_it_is_refused(
-    key: str, row: Any, kind: type, config: Path
-) -> None:
+def test_a_bound_itself_is_accepted_and_a_step_past_it_is_refused(key: str, row: Any, kind: type, config: Path) -> None:
     if kind not in (int, float):
         return
     section, name = key.split(".")
@@ -70,7 +68,9 @@ def test_without_a_file_every_default_holds(config: Path) -> None:
 
 
 def test_rows_name_the_value_its_default_and_the_line_it_comes_from(config: Path) -> None:
-    config.write_text("# mine\n[policy]\ndeadline_ms = 100\n\n[searxng]\n# url = 'old'\nurl = 'http://h:1'\ntimeout_s = 3\n")
+    config.write_text(
+        "# mine\n[policy]\ndeadline_ms = 100\n\n[searxng]\n# url = 'old'\nurl = 'http://h:1'\ntimeout_s = 3\n"
+    )
     found = {row.key: row for row in rows(load(config), config)}
     assert found["policy.deadline_ms"].value == 100 and found["policy.deadline_ms"].default == 250
     assert found["policy.deadline_ms"].origin == f"{config}:3"
@@ -115,9 +115,7 @@ def test_an_unknown_name_is_told_with_its_line_and_the_nearest_one(config: Path,
         ("[policy]\ndeadline_ms = 2026-01-01\n", "a whole number"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_refused_with_the_kind_that_is_wanted(
-    config: Path, text: str, said: str
-) -> None:
+def test_a_value_of_the_wrong_kind_is_refused_with_the_kind_that_is_wanted(config: Path, text: str, said: str) -> None:
     message = complaint(config, text)
     assert said in message and message.startswith(f"{config}:2: ")
 
@@ -157,7 +155,9 @@ def test_an_address_that_is_no_plain_base_address_is_refused_and_not_repeated(co
     assert "s3cret" not in message
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1:8888", "https://h", "http://h:1/sx/", "http://[::1]:80", "HTTP://H"])
+@pytest.mark.parametrize(
+    "url", ["", "http://127.0.0.1:8888", "https://h", "http://h:1/sx/", "http://[::1]:80", "HTTP://H"]
+)
 def test_a_base_address_is_accepted(config: Path, url: str) -> None:
     config.write_text(f'[searxng]\nurl = "{url}"\n')
     assert load(config).searxng.url == url

@@ -120,7 +120,26 @@ def test_words_are_split_where_python_splits_them() -> None:
 
 def test_what_comes_out_holds_no_live_word_and_is_not_changed_again() -> None:
     source = random.Random(7)
-    pieces = ["!", "!!", ":", "<", "3", "de", "wow", '"', " ", "\u3000", "\u200b", "\u00ad", "-", "_", "\x1c", "٣", "é", "\\"]
+    pieces = [
+        "!",
+        "!!",
+        ":",
+        "<",
+        "3",
+        "de",
+        "wow",
+        '"',
+        " ",
+        "\u3000",
+        "\u200b",
+        "\u00ad",
+        "-",
+        "_",
+        "\x1c",
+        "٣",
+        "é",
+        "\\",
+    ]
     for _ in range(20_000):
         query = "".join(source.choices(pieces, k=source.randint(1, 9)))
         result = neutralise(query)

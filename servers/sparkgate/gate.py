@@ -16,10 +16,13 @@ from sparkgate.version import __version__
 if TYPE_CHECKING:
     import asyncio
     import socket
+    from collections.abc import Callable
 
     from sparkgate.services import Services
     from sparkgate.session import Hello, Session
 
+# Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
+KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
 HELLO_TIMEOUT_S = 5.0
 
@@ -46,12 +49,13 @@ class Gate:
         self._listener: asyncio.Server | None = None
         self._inode = 0
 
-    async def run(self, listener: socket.socket) -> None:
-        """Serve until told to end, or idle for `idle_s`."""
+    async def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
+        """Serve until told to end, or idle for `idle_s`; `ready` is called when the first connection may come."""
         import asyncio
 
         self._inode = os.stat(self.path).st_ino
-        self._listener = await asyncio.start_unix_server(self._connected, sock=listener)
+        self._listener = await asyncio.start_unix_server(self._connected, sock=listener, **KEEP_SOCKET_FILE)
+        ready()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.retire)
         while not self._may_end():
@@ -207,8 +211,11 @@ def serve(config: str, lock: int, launcher: Launcher) -> None:
     gate = Gate(config, services, lock, _idle_s(Path(config)))
     listener = listen(gate.path)
     log.info("gate_started", pid=os.getpid(), version=__version__)
-    launcher.ready()
-    asyncio.run(gate.run(listener))
+    try:
+        asyncio.run(gate.run(listener, launcher.ready))
+    except Exception as error:
+        log.error("gate_fault", **log.describe(error))
+        raise CannotStart("the gate failed; its log says where") from error
     log.info("gate_ended", pid=os.getpid())
 
 
