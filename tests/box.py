@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sparkgate.paths import gate_name
 from sparkgate.policy.audit import read_rows
 
 PATIENCE_S = 30.0
@@ -29,8 +30,9 @@ class Box:
         self.config = root / "config" / "sparkgate" / "config.toml"
         self.state = root / "state" / "sparkgate"
         self.runtime = root / "run" / "sparkgate"
-        self.socket = self.runtime / "gate.sock"
-        self.log_file = self.state / "logs" / "gate.log"
+        name = gate_name(str(self.config), str(self.state))
+        self.socket = self.runtime / f"{name}.sock"
+        self.log_file = self.state / "logs" / f"{name}.log"
         self.environment = {
             "HOME": str(root),
             "PATH": os.environ["PATH"],
@@ -93,6 +95,11 @@ class Box:
         lines = self.log_file.read_text().splitlines() if self.log_file.exists() else []
         return [found for line in lines if (found := json.loads(line))["event"] == name]
 
+    def gate_of(self, config: Path) -> list[int]:
+        """The gate of another configuration in this box."""
+        log = self.log_file.with_name(f"{gate_name(str(config), str(self.state))}.log")
+        return [json.loads(log.read_text().splitlines()[0])["pid"]]
+
     def gate_pids(self) -> list[int]:
         """Gates that were started here and still run."""
         return [pid for event in self.events("gate_started") if is_running(pid := event["pid"])]
@@ -111,8 +118,8 @@ class Box:
             wait_until_ended(pids)
 
     def _detached(self) -> list[int]:
-        """Processes with this box's folders in their environment: gates, also those about to start."""
-        mark = f"XDG_STATE_HOME={self.environment['XDG_STATE_HOME']}".encode()
+        """Processes with this box's home in their environment: gates, also those about to start."""
+        mark = f"HOME={self.root}\0".encode()
         return [int(found.name) for found in Path("/proc").glob("[0-9]*") if mark in _environment(found)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -18,6 +19,7 @@ from box import Box, is_running, wait_until_ended
 from fake_searxng import FakeSearxng
 
 from sparkgate.daemon import CannotStart, remove_stale, take_lock
+from sparkgate.paths import gate_name
 from sparkgate.version import __version__
 
 
@@ -41,6 +43,36 @@ def test_socket_folder_key_and_logs_are_for_their_owner_alone(box: Box, searxng:
     private = [path for path in box.state.rglob("*") if path.is_file()]
     assert len(private) >= 4
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in private)
+
+
+def test_the_name_in_the_hosts_entry_wins_over_what_its_sdk_says(box: Box, searxng: FakeSearxng) -> None:
+    box.use(searxng.url)
+    host = box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "search", "--host", "hermes")
+    host.initialize(name="mcp")
+    host.search("x")
+    assert (box.rows()[0]["host"], box.rows()[0]["host_version"]) == ("hermes", "mcp 1.2.3")
+
+
+def test_two_hosts_of_which_one_drops_the_environment_share_one_gate_and_one_log(
+    box: Box, searxng: FakeSearxng
+) -> None:
+    box.use(searxng.url)
+    entry = json.loads(box.command("register", "--print", "openclaw").stdout)["mcp"]["servers"]["sparksearch"]
+    passing = box.host()
+    dropping = box.host("/usr/bin/env", "-i", f"HOME={box.root}", entry["command"], *entry["args"])
+    for host in (passing, dropping):
+        host.initialize()
+        host.search("x")
+    assert [row["host"] for row in box.rows()] == ["testhost", "openclaw"]
+    assert box.gate_status()["sessions"] == 2
+
+
+def test_a_gate_is_named_after_its_files_unless_they_are_the_accounts_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = pwd.getpwuid(os.getuid()).pw_dir
+    own = f"{account}/.config/sparkgate/config.toml", f"{account}/.local/state/sparkgate"
+    assert gate_name(*own) == "gate"
+    names = {gate_name(own[0], "/elsewhere"), gate_name("/elsewhere", own[1]), gate_name("/a", "/b")}
+    assert len(names) == 3 and all(name.startswith("gate-") for name in names)
 
 
 def test_the_log_names_the_peer_process_as_the_kernel_saw_it(box: Box, searxng: FakeSearxng) -> None:
@@ -132,8 +164,7 @@ def test_a_gate_with_a_session_does_not_end_for_idleness(box: Box) -> None:
     busy.initialize()
     idle.initialize()
     idle.close()
-    log = next((box.state / "logs").glob("gate-*.log"))
-    wait_until_ended([json.loads(log.read_text().splitlines()[0])["pid"]])
+    wait_until_ended(box.gate_of(other))
     assert busy.ask("ping")["result"] == {}
     assert len(box.events("gate_started")) == 1
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from box import PATIENCE_S, Box, Host, wait_until_ended
@@ -179,8 +178,8 @@ def test_a_socket_path_longer_than_the_kernel_allows_works(box: Box) -> None:
     deep.mkdir(parents=True, mode=0o700)
     host = box.host(XDG_RUNTIME_DIR=str(deep))
     assert host.initialize()["serverInfo"]["name"] == "sparksearch"
-    assert len(os.fsencode(deep / "sparkgate" / "gate.sock")) > 107
-    assert (deep / "sparkgate" / "gate.sock").is_socket()
+    socket = deep / "sparkgate" / box.socket.name
+    assert len(os.fsencode(socket)) > 107 and socket.is_socket()
 
 
 def test_another_configuration_gets_a_gate_of_its_own(box: Box, searxng: FakeSearxng) -> None:
@@ -195,11 +194,13 @@ def test_another_configuration_gets_a_gate_of_its_own(box: Box, searxng: FakeSea
         host.initialize()
     assert plain.search("x")["code"] == "config_error"
     assert special.search("x")["ok"]
-    for log in Path(box.state / "logs").glob("gate-*.log"):
-        os.kill(json.loads(log.read_text().splitlines()[0])["pid"], signal.SIGKILL)
+    assert box.gate_of(other) != box.gate_pids()
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["search", "--config"], ["search", "--port", "1"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["nonsense"], ["search", "--config"], ["search", "--port", "1"], ["search", "--env", "LD_PRELOAD=x"]],
+)
 def test_wrong_arguments_end_with_usage(box: Box, arguments: list[str]) -> None:
     host = box.host(sys.executable, "-I", "-m", "sparkgate.stdio", *arguments)
     _, stderr = host.process.communicate(timeout=PATIENCE_S)

@@ -1,7 +1,7 @@
 """Real hosts, set up with the entry that `sparkgate register --print` gives, a scripted model and a real SearXNG.
 
-Only the model's settings are added to an entry. OpenClaw hands a server neither XDG folders nor anything else of its
-environment but HOME and PATH, so its gate keeps its files below HOME.
+Only the model's settings are added to an entry. OpenClaw hands a server nothing of its environment but HOME and PATH;
+the entry carries the folders of the box.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 import pytest
 import real_searxng
 import scripted_model
-from box import PATIENCE_S, Box, a_box
+from box import Box, a_box
 from real_hosts import OFFLINE, Program, hermes, on_path, openclaw
 from scripted_model import ScriptedModel
 
@@ -33,8 +31,8 @@ HOST_PATIENCE_S = 120.0
 CLEAN = "vllm mtp flag"
 TOKEN = fill("hf_{mixed:34}")
 WITH_A_SECRET = tuple(f"why does {TOKEN} give {status}" for status in (401, 403, 429))
-CALLS_ITSELF = {"hermes": ("mcp", "0.1.0"), "openclaw": ("openclaw-bundle-mcp", "0.0.0")}
-"""clientInfo of each host. Hermes gives none of its own, so the name is that of the SDK it is built with."""
+CALLS_ITSELF = {"hermes": ("hermes", "mcp 0.1.0"), "openclaw": ("openclaw", "openclaw-bundle-mcp 0.0.0")}
+"""The name in the entry, and the clientInfo of each host. Hermes gives that of the SDK it is built with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +101,7 @@ def set_up_hermes(box: Box, model_url: str) -> None:
 
 
 def set_up_openclaw(box: Box, model_url: str) -> None:
-    """The entry names a configuration of its own: a gate of the default one could be the user's, by the real
-    runtime folder that OpenClaw's servers fall back to."""
-    own_config(box).write_text(box.config.read_text(), encoding="utf-8")
-    config = json.loads(entry(box, "openclaw", "--config", str(own_config(box))))
+    config = json.loads(entry(box, "openclaw"))
     model = {"id": scripted_model.NAME, "name": "Scripted", "contextWindow": scripted_model.CONTEXT_TOKENS}
     provider = {"baseUrl": model_url, "apiKey": "none", "api": "openai-completions", "models": [model]}
     config["models"] = {"providers": {"local": provider}}
@@ -114,42 +109,12 @@ def set_up_openclaw(box: Box, model_url: str) -> None:
     set_up(box.root / ".openclaw" / "openclaw.json", json.dumps(config))
 
 
-def own_config(box: Box) -> Path:
-    return box.root / "openclaw.toml"
-
-
-@contextmanager
-def a_box_for_openclaw() -> Iterator[Box]:
-    """A box whose OpenClaw gate is ended too, and leaves nothing in the user's runtime folder."""
-    with a_box() as box:
-        try:
-            yield box
-        finally:
-            end_gate_of_openclaw(box)
-
-
-def end_gate_of_openclaw(box: Box) -> None:
-    environment = {name: value for name, value in box.environment.items() if not name.startswith("XDG_")}
-
-    def gate(*arguments: str) -> str:
-        command = [sys.executable, "-I", "-m", "sparkgate.clients.cli", "gate", *arguments]
-        return subprocess.run(
-            [*command, "--config", str(own_config(box))],
-            env=environment, cwd=box.root, capture_output=True, text=True, timeout=PATIENCE_S * 4, check=True,
-        ).stdout  # fmt: skip
-
-    socket = Path(json.loads(gate("status", "--json"))["socket"])
-    gate("stop")
-    for left in socket.parent.glob(f"{socket.stem}.*"):
-        left.unlink()
-
-
 def ask_hermes(*queries: str) -> Turn:
     """A question to Hermes, whose model searches for each of `queries` in turn."""
     program, model = hermes(), ScriptedModel("sparksearch__web_search", *({"query": query} for query in queries))
     question = ("chat", "-q", "Look it up.", "-Q", "--max-turns", str(len(queries) + 3))
     with a_box() as box:
-        return ask("hermes", box, box.state, model, set_up_hermes, lambda: run(box, program, *question))
+        return ask("hermes", box, model, set_up_hermes, lambda: run(box, program, *question))
 
 
 def ask_openclaw(*queries: str) -> Turn:
@@ -157,15 +122,13 @@ def ask_openclaw(*queries: str) -> Turn:
     program, tool = openclaw(), "sparksearch__web_search"
     model = ScriptedModel("tool_call", *({"id": tool, "args": {"query": query}} for query in queries))
     question = ("agent", "exec", "Look it up.", "--json")
-    with a_box_for_openclaw() as box:
-        state = box.root / ".local" / "state" / "sparkgate"
-        return ask("openclaw", box, state, model, set_up_openclaw, lambda: run(box, program, *question))
+    with a_box() as box:
+        return ask("openclaw", box, model, set_up_openclaw, lambda: run(box, program, *question))
 
 
 def ask(
     host: str,
     box: Box,
-    state: Path,
     model: ScriptedModel,
     prepare: Callable[[Box, str], None],
     question: Callable[[], Ended],
@@ -175,12 +138,12 @@ def ask(
     live.upstream.forget()
     box.use(live.url)
     callers: list[str] = []
-    log = state / "audit.db"
+    log = box.state / "audit.db"
     model.meanwhile = lambda: callers.extend(command_line(row["pid"]) for row in read_rows(log, limit=1))
     with model:
         prepare(box, model.url)
         ended = question()
-    written = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file())
+    written = b"".join(path.read_bytes() for path in box.state.rglob("*") if path.is_file())
     return Turn(host, ended, model, read_rows(log)[::-1], live.upstream.queries(), callers, written)
 
 
@@ -215,7 +178,7 @@ def refused(request: pytest.FixtureRequest) -> Turn:
 @pytest.fixture(scope="module")
 def set_up_for_openclaw() -> Iterator[Box]:
     """A box with an OpenClaw that knows the server; nobody searches."""
-    with a_box_for_openclaw() as box:
+    with a_box() as box:
         box.use("http://127.0.0.1:9")
         set_up_openclaw(box, "http://127.0.0.1:9/v1")
         yield box

@@ -165,7 +165,7 @@ class Gate:
         if build is None:
             await _say(writer, gate="refused", reason=f"there is no toolset {hello.toolset[:20]!r}")
             return
-        caller = Caller(session=secrets.token_hex(6), pid=pid, uid=uid, cwd=hello.cwd)
+        caller = Caller(session=secrets.token_hex(6), host=hello.host, pid=pid, uid=uid, cwd=hello.cwd)
         session = Session(HostLines(reader, writer, rest), writer)
         await _say(writer, gate="ready", version=__version__)
         self.sessions.add(session)
@@ -219,7 +219,7 @@ def serve(config: str, lock: int, launcher: Launcher) -> None:
     log.info("gate_ended", pid=os.getpid())
 
 
-def serve_in_process(toolset: str, config: str) -> None:
+def serve_in_process(toolset: str, config: str, host: str) -> None:
     """Serve one toolset over this process's own standard streams, without a gate; returns when the host closes."""
     import asyncio
     from pathlib import Path
@@ -235,7 +235,7 @@ def serve_in_process(toolset: str, config: str) -> None:
     guard = Guard()
     guard.install()
     services = Services(Path(config), Path(paths.state_dir()), guard)
-    caller = Caller(session=f"pid-{os.getpid()}", pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
+    caller = Caller(f"pid-{os.getpid()}", host, pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
     server = toolsets()[toolset](services, caller)
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Where things are on disk. Imports nothing but `os`, as the stdio pipe has to start in milliseconds."""
+"""Where things are on disk. Imports next to nothing, as the stdio pipe has to start in milliseconds."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def state_dir() -> str:
 
 def runtime_dir() -> str:
     """The folder of the socket. Hosts that drop XDG_RUNTIME_DIR still find the one systemd made."""
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    made_by_systemd = f"/run/user/{os.getuid()}"
+    given, made_by_systemd = os.environ.get("XDG_RUNTIME_DIR"), systemd_runtime_dir()
     if given:
         return os.path.join(given, "sparkgate")
     if os.path.isdir(made_by_systemd) and os.stat(made_by_systemd).st_uid == os.getuid():
@@ -37,13 +36,40 @@ def runtime_dir() -> str:
     return os.path.join(state_dir(), "run")
 
 
-def gate_name(config: str) -> str:
-    """Base name of the files of the gate that serves `config`; each configuration has a gate of its own."""
-    if config == default_config_path():
+def systemd_runtime_dir() -> str:
+    return f"/run/user/{os.getuid()}"
+
+
+def moved_places() -> dict[str, str]:
+    """XDG variables of this process that move our files away from where a bare environment finds them.
+
+    Hosts pass on different parts of the environment, so an entry for a host has to carry these.
+    """
+    defaults = {
+        "XDG_CONFIG_HOME": f"{home()}/.config",
+        "XDG_STATE_HOME": f"{home()}/.local/state",
+        "XDG_RUNTIME_DIR": systemd_runtime_dir(),
+    }
+    return {name: os.environ[name] for name, usual in defaults.items() if os.environ.get(name, usual) != usual}
+
+
+def gate_name(config: str, state: str | None = None) -> str:
+    """Base name of the files of a gate: every pair of configuration and state folder has a gate of its own.
+
+    Only the account's own default places make it `gate`, so that a changed HOME does not meet the gate of another.
+    """
+    import pwd
+
+    state = state or state_dir()
+    try:
+        account = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        account = ""
+    if (config, state) == (f"{account}/.config/sparkgate/config.toml", f"{account}/.local/state/sparkgate"):
         return "gate"
     from hashlib import sha256
 
-    return f"gate-{sha256(os.fsencode(config)).hexdigest()[:8]}"
+    return f"gate-{sha256(os.fsencode(config) + bytes(1) + os.fsencode(state)).hexdigest()[:8]}"
 
 
 def socket_path(config: str) -> str:

@@ -78,12 +78,16 @@ def web_search_tool(services: Services, caller: Caller) -> Tool:
 
 
 def with_host(caller: Caller, context: ServerRequestContext[Any, Any]) -> Caller:
-    """The caller with the name and version its host gave in the MCP handshake or envelope."""
+    """The caller with what its host says of itself in the MCP handshake or envelope.
+
+    Some hosts give the name of their SDK there, so the name that the entry in the host's configuration gives wins.
+    """
     params = context.session.client_params
-    if params is None:
-        return caller
-    info = params.client_info
-    return replace(caller, host=searxng.plain(info.name, 80) or "unknown", host_version=searxng.plain(info.version, 40))
+    name, version = (params.client_info.name, params.client_info.version) if params else ("", "")
+    name, version = searxng.plain(name, 80), searxng.plain(version, 40)
+    if caller.host:
+        return replace(caller, host_version=f"{name} {version}".strip())
+    return replace(caller, host=name or "unknown", host_version=version)
 
 
 @dataclass(frozen=True, slots=True)

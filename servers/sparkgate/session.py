@@ -36,6 +36,7 @@ class Hello:
     toolset: str
     version: str
     cwd: str = ""
+    host: str = ""
     again: bool = False
     do: str = ""
 
@@ -54,6 +55,7 @@ def read_hello(line: bytes) -> Hello:
             toolset=str(data["toolset"]),
             version=str(data["version"]),
             cwd=str(data.get("cwd", ""))[:4096],
+            host=str(data.get("host", ""))[:80],
             again=bool(data.get("again")),
             do=str(data.get("do", "")),
         )

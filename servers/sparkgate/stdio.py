@@ -1,6 +1,6 @@
 """The stdio server a host starts: a pipe to the gate, standard library only.
 
-    python -I -m sparkgate.stdio search [--config FILE]
+    python -I -m sparkgate.stdio search [--config FILE] [--host NAME] [--env XDG_STATE_HOME=FOLDER]
 
 It connects to the gate's Unix socket (starting the gate when none runs), says in one line who asks, and copies
 lines both ways. It reads the lines only to know which requests are open, so that a gate that ends in mid-call becomes
@@ -22,6 +22,7 @@ from sparkgate import paths, wire
 from sparkgate.starter import Starter
 from sparkgate.version import __version__
 
+XDG_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 TOOLSETS = ("search", "engine", "bench")
 HELLO_FORMAT = 1
 EOF_GRACE_S = 1.5
@@ -74,8 +75,8 @@ class Pipe:
     gate is being told the host's initialize again), `up`.
     """
 
-    def __init__(self, toolset: str, config: str, host_in: int = 0, host_out: int = 1) -> None:
-        self.toolset, self.config = toolset, config
+    def __init__(self, toolset: str, config: str, host: str = "", host_in: int = 0, host_out: int = 1) -> None:
+        self.toolset, self.config, self.host = toolset, config, host
         self.host_in, self.host_out = host_in, host_out
         self.parent = os.getppid()
         self.starter = Starter(config)
@@ -185,7 +186,7 @@ class Pipe:
         self.link.setblocking(False)
         self.starter.release()
         self.state = "hello"
-        self.to_gate += hello(self.toolset, again=bool(self.greeted))
+        self.to_gate += hello(self.toolset, again=self.greeted, host=self.host)
 
     def _start_gate(self) -> None:
         problem = self.starter.tick()
@@ -273,25 +274,38 @@ class Pipe:
             self._fail_open(GONE)
 
 
-def parse_arguments(arguments: list[str]) -> tuple[str, str]:
-    """`[search, --config, FILE]` → (toolset, absolute config path).
+def parse_arguments(arguments: list[str]) -> tuple[str, str, str]:
+    """`[search, --config, FILE, --host, NAME, --env, NAME=VALUE]` → (toolset, absolute config path, host).
+
+    `--env` sets an XDG folder in this process, for hosts that do not pass it on.
 
     Raises:
         SystemExit: 2 with a usage line on stderr.
     """
-    usage = f"usage: python -I -m sparkgate.stdio {'|'.join(TOOLSETS)} [--config FILE]"
-    toolset, rest = (arguments[0] if arguments else ""), arguments[1:]
-    if toolset not in TOOLSETS or len(rest) not in (0, 2) or (rest and rest[0] != "--config"):
-        sys.stderr.write(usage + "\n")
-        raise SystemExit(2)
-    return toolset, paths.config_path(rest[1] if rest else None)
+    toolset, names, values = (arguments[0] if arguments else ""), arguments[1::2], arguments[2::2]
+    if toolset not in TOOLSETS or len(names) != len(values) or set(names) - {"--config", "--host", "--env"}:
+        raise _usage()
+    given = dict(zip(names, values, strict=True))
+    for name, value in zip(names, values, strict=True):
+        variable, _, folder = value.partition("=")
+        if name == "--env":
+            if variable not in XDG_FOLDERS or not folder:
+                raise _usage()
+            os.environ[variable] = folder
+    return toolset, paths.config_path(given.get("--config")), given.get("--host", "")
+
+
+def _usage() -> SystemExit:
+    options = "[--config FILE] [--host NAME] [--env XDG_…=FOLDER]"
+    sys.stderr.write(f"usage: python -I -m sparkgate.stdio {'|'.join(TOOLSETS)} {options}\n")
+    return SystemExit(2)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `python -I -m sparkgate.stdio`."""
-    toolset, config = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+    toolset, config, host = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return Pipe(toolset, config).run()
+    return Pipe(toolset, config, host).run()
 
 
 if __name__ == "__main__":

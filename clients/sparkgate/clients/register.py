@@ -29,5 +29,5 @@ def register(host_name: str, config_file: str | None) -> None:
     """
     host = HOSTS[host_name]
     click.echo(f"# {host.title}: merge this into {host.file}", err=True)
-    click.echo(host.snippet(launches(paths.config_path(config_file))), nl=False)
+    click.echo(host.snippet(launches(host.name, paths.config_path(config_file))), nl=False)
     click.echo(f"# {host.advice}", err=True)

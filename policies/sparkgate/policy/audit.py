@@ -95,7 +95,7 @@ class Caller:
     """Who asks: the MCP session with its host program, and the peer process of the socket."""
 
     session: str = "-"
-    host: str = "unknown"
+    host: str = ""
     host_version: str = ""
     pid: int = 0
     uid: int = 0

@@ -32,10 +32,11 @@ class Host:
     advice: str
 
 
-def launches(config: str) -> tuple[Launch, ...]:
-    """One launch for each toolset there is; `--config` only when it is not the default place."""
-    extra = () if config == paths.default_config_path() else ("--config", config)
+def launches(host: str, config: str) -> tuple[Launch, ...]:
+    """One launch for each toolset there is, with the folders that this user has moved."""
+    places = [word for name, folder in paths.moved_places().items() for word in ("--env", f"{name}={folder}")]
+    chosen = [] if config == paths.default_config_path() else ["--config", config]
     return tuple(
-        Launch(server, sys.executable, ("-I", "-m", "sparkgate.stdio", toolset, *extra))
+        Launch(server, sys.executable, ("-I", "-m", "sparkgate.stdio", toolset, "--host", host, *places, *chosen))
         for toolset, server in SERVER_NAMES.items()
     )

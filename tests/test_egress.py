@@ -1,0 +1,586 @@
+"""The one way out: judged and logged before a byte leaves, scanned once more, bounded, and closed afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fake_searxng import FakeSearxng, Reply
+
+from sparkgate.policy.audit import AuditLog, Caller, load_key, read_rows
+from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.judge import Policy
+from sparkgate.policy.rules import shipped
+from sparkgate.policy.samples import fill
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30.0
+RULES = shipped()
+TOKEN = fill("hf_{mixed:34}")
+MAIL = "jane.roe@alder-bank.com"
+Build = Callable[[str], Request]
+
+
+@dataclass
+class Door:
+    """An egress over a log of its own."""
+
+    egress: Egress
+    path: Path
+
+    async def send(
+        self, url: str, text: str = "hello", build: Build | None = None, **permit: Any
+    ) -> Sent | Refused | Failed:
+        allowed = Permit(Caller(session="s"), "web_search", "searxng", url, **permit)
+        return await self.egress.send(allowed, text, build or (lambda text: Request(f"{url}/search", {"q": text})))
+
+    def row(self) -> dict[str, Any]:
+        return read_rows(self.path, limit=1)[0]
+
+    def on_disk(self) -> bytes:
+        return b"".join(file.read_bytes() for file in self.path.parent.rglob("*") if file.is_file())
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Door:
+    path = tmp_path / "state" / "audit.db"
+    log = AuditLog(path, load_key(path.parent / "keys" / "audit.key"))
+    return Door(Egress(Policy(RULES, deadline_s=PATIENCE_S), log, Guard()), path)
+
+
+@dataclass
+class Raw:
+    """A loopback server that sends whatever bytes a test wants. `requests` holds what came."""
+
+    url: str
+    requests: list[bytes] = field(default_factory=list)
+    sent_bytes: int = 0
+    hung_up: threading.Event = field(default_factory=threading.Event)
+
+
+@contextmanager
+def raw_server(reply: Callable[[Callable[[bytes], None]], None], host: str = "127.0.0.1") -> Iterator[Raw]:
+    listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    port = listener.getsockname()[1]
+    raw = Raw(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    def serve() -> None:
+        while True:
+            try:
+                connection = listener.accept()[0]
+            except OSError:
+                return
+            with connection:
+                _answer(raw, connection, reply)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield raw
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(PATIENCE_S)
+
+
+def _answer(raw: Raw, connection: socket.socket, reply: Callable[[Callable[[bytes], None]], None]) -> None:
+    connection.settimeout(PATIENCE_S)
+
+    def say(data: bytes) -> None:
+        connection.sendall(data)
+        raw.sent_bytes += len(data)
+
+    try:
+        raw.requests.append(connection.recv(65_536))
+        reply(say)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65_536):
+            continue
+    except OSError:
+        pass
+    raw.hung_up.set()
+
+
+def head(*lines: str, status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
+
+
+def whole(body: bytes, *lines: str, status: str = "200 OK") -> Callable[[Callable[[bytes], None]], None]:
+    return lambda say: say(head(f"Content-Length: {len(body)}", *lines, status=status) + body)
+
+
+# -- the order
+
+
+async def test_the_row_is_on_disk_without_an_outcome_when_the_request_arrives(door: Door, searxng: FakeSearxng) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look(_form: dict[str, str]) -> Reply:
+        seen.extend(read_rows(door.path))
+        return Reply(body=b"{}")
+
+    searxng.reply = look
+    sent = await door.send(searxng.url, f"ask {MAIL}")
+    assert isinstance(sent, Sent) and (sent.status, sent.body) == (200, b"{}")
+    assert [(row["sent"], row["verdict"], row["outcome"]) for row in seen] == [("ask [email]", "redact", None)]
+    assert searxng.queries() == ["ask [email]"]
+    row = door.row()
+    assert (row["outcome"], row["status"], row["bytes"]) == ("answered", 200, 2)
+    assert row["origin"] == searxng.url and row["session"] == "s" and row["elapsed_us"] > 0
+
+
+async def test_a_blocked_text_sends_nothing_and_stands_nowhere(door: Door, searxng: FakeSearxng) -> None:
+    built: list[str] = []
+    refused = await door.send(searxng.url, f"why {TOKEN} and {MAIL}", lambda text: built.append(text) or Request(""))  # type: ignore[func-returns-value]
+    assert isinstance(refused, Refused) and "huggingface-token" in refused.rules
+    assert built == [] and searxng.requests == []
+    assert (door.row()["verdict"], door.row()["sent"], door.row()["outcome"]) == ("block", "", "withheld")
+    assert len(door.row()["withheld"]) == len(door.row()["findings"]) == 2
+    for value in (TOKEN, MAIL):
+        assert value.encode() not in door.on_disk() and value not in repr(refused)
+
+
+async def test_a_redacted_value_stands_in_no_file(door: Door, searxng: FakeSearxng) -> None:
+    sent = await door.send(searxng.url, f"ask {MAIL}")
+    assert MAIL not in repr(sent) and MAIL.encode() not in door.on_disk()
+    assert door.row()["withheld"] == [door.egress.log.fingerprint(MAIL)]
+
+
+async def test_without_a_log_nothing_leaves(door: Door, searxng: FakeSearxng) -> None:
+    with closing(sqlite3.connect(door.path)) as other:
+        other.execute("DROP TABLE outbound")
+    refused = await door.send(searxng.url, "hello there")
+    assert isinstance(refused, Refused) and refused.rules == ("log-unavailable",)
+    assert searxng.requests == [] and "hello there" not in repr(refused)
+
+
+async def test_an_answer_is_given_although_its_outcome_cannot_be_written(door: Door, searxng: FakeSearxng) -> None:
+    def spoil(_form: dict[str, str]) -> Reply:
+        with closing(sqlite3.connect(door.path)) as other:
+            other.execute("ALTER TABLE outcome RENAME TO elsewhere")
+        return Reply(body=b"{}")
+
+    searxng.reply = spoil
+    sent = await door.send(searxng.url)
+    assert isinstance(sent, Sent) and sent.body == b"{}"
+    with closing(sqlite3.connect(door.path)) as other:
+        assert other.execute("SELECT count(*) FROM outbound").fetchone() == (1,)
+        assert other.execute("SELECT count(*) FROM elsewhere").fetchone() == (0,)
+
+
+async def test_an_unexpected_byte_in_the_callers_folder_refuses_and_raises_nothing(
+    door: Door, searxng: FakeSearxng
+) -> None:
+    permit = Permit(Caller(cwd="/w/\udcff"), "web_search", "searxng", searxng.url)
+    sent = await door.egress.send(permit, "hello", lambda text: Request(f"{searxng.url}/search", {"q": text}))
+    assert isinstance(sent, (Refused, Sent))
+    assert len(searxng.requests) == (1 if isinstance(sent, Sent) else 0)
+
+
+# -- the final scan
+
+SMUGGLED: dict[str, Callable[[str, str], Request]] = {
+    "path": lambda url, value: Request(f"{url}/{value}", {"q": "x"}),
+    "path, encoded": lambda url, value: Request(f"{url}/{_percent(value)}", {"q": "x"}),
+    "query value": lambda url, value: Request(f"{url}/?a={value}", {"q": "x"}),
+    "query key": lambda url, value: Request(f"{url}/?{value}=1", {"q": "x"}),
+    "query without a key": lambda url, value: Request(f"{url}/?{value}", {"q": "x"}),
+    "query, encoded": lambda url, value: Request(f"{url}/?a={_percent(value)}", {"q": "x"}),
+    "header": lambda url, value: Request(f"{url}/", {"q": "x"}, {"X-Note": value}),
+    "header name": lambda url, value: Request(f"{url}/", {"q": "x"}, {value: "1"}),
+    "form value": lambda url, value: Request(f"{url}/", {"q": "x", "note": value}),
+    "form key": lambda url, value: Request(f"{url}/", {"q": "x", value: "1"}),
+    "two form values": lambda url, value: Request(f"{url}/", {"a": "password", "b": "is", "c": f"'{value}'"}),
+    "user name": lambda url, value: Request(url.replace("://", f"://{value}@"), {"q": "x"}),
+    "user name and password": lambda url, value: Request(url.replace("://", f"://u:{value}@"), {"q": "x"}),
+    "method": lambda url, value: Request(f"{url}/", {"q": "x"}, method=value),
+}
+
+
+def _percent(value: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in value.encode())
+
+
+@pytest.mark.parametrize("way", SMUGGLED)
+async def test_a_request_that_carries_the_withheld_text_anyway_is_refused(door: Door, way: str) -> None:
+    with raw_server(whole(b"{}")) as server:
+        sent = await door.send(server.url, "hello", lambda _: SMUGGLED[way](server.url, TOKEN))
+    everything = b"".join(server.requests)
+    assert isinstance(sent, Refused) and everything == b""
+    assert TOKEN not in repr(sent)
+    assert (door.row()["outcome"], door.row()["sent"]) == ("refused", "hello")
+    assert base64.b64encode(TOKEN.encode())[:20] not in everything
+
+
+@pytest.mark.parametrize("where", ["form", "header", "path"])
+async def test_a_build_that_uses_the_text_it_was_not_given_is_refused(door: Door, where: str) -> None:
+    text = f"mail of {MAIL}"
+
+    def build(_released: str) -> Request:
+        form = {"q": text} if where == "form" else {"q": "x"}
+        headers = {"X": text} if where == "header" else {}
+        return Request(f"{server.url}/{text if where == 'path' else ''}", form, headers)
+
+    with raw_server(whole(b"{}")) as server:
+        refused = await door.send(server.url, text, build)
+    assert isinstance(refused, Refused) and refused.rules == ("email-address",)
+    assert server.requests == [] and door.row()["outcome"] == "refused"
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "http://127.0.0.2:{port}/",
+        "http://127.0.0.1:1/",
+        "https://127.0.0.1:{port}/",
+        "http://localhost:{port}/",
+        "http://127.0.0.1:{port}@127.0.0.2/",
+        "http://127.0.0.1:{port}\\@127.0.0.2/",
+        "http://127.0.0.1.:{port}/",
+        "http://127.0.0.1/",
+        "http://127.0.0.1:99999/",
+        "http://[::1/",
+        "//127.0.0.1:{port}/",
+        "/search",
+        "",
+        "file:///etc/passwd",
+    ],
+)
+async def test_a_request_built_for_elsewhere_is_refused(door: Door, elsewhere: str) -> None:
+    with raw_server(whole(b"{}")) as server:
+        url = elsewhere.format(port=server.url.rpartition(":")[2])
+        refused = await door.send(server.url, "hello", lambda text: Request(url, {"q": text}))
+    assert isinstance(refused, Refused) and refused.rules == ("other-origin",)
+    assert server.requests == [] and door.row()["outcome"] == "refused"
+
+
+async def test_a_host_header_of_the_build_cannot_name_another_host(door: Door) -> None:
+    with raw_server(whole(b"{}")) as server:
+        sent = await door.send(
+            server.url, "hello", lambda text: Request(f"{server.url}/", {"q": text}, {"Host": "evil.example"})
+        )
+    assert b"evil.example" not in b"".join(server.requests)
+    assert isinstance(sent, Refused)
+
+
+@pytest.mark.parametrize("build", ["raises", "none", "list value"])
+async def test_a_build_that_fails_is_a_refusal_with_a_closed_row_and_without_the_text(
+    door: Door, searxng: FakeSearxng, build: str
+) -> None:
+    def broken(text: str) -> Any:
+        if build == "raises":
+            raise ValueError(f"cannot build {text}")
+        return None if build == "none" else Request(f"{searxng.url}/", {"q": text, "z": [text]})  # type: ignore[dict-item]
+
+    refused = await door.send(searxng.url, "a quiet text", broken)
+    assert isinstance(refused, Refused) and "a quiet text" not in repr(refused)
+    assert searxng.requests == [] and door.row()["outcome"] is not None
+
+
+@pytest.mark.parametrize("query", ["!!g", "x !wow", "x :de", "x <3"])
+async def test_searxng_syntax_that_a_build_adds_is_refused(door: Door, searxng: FakeSearxng, query: str) -> None:
+    refused = await door.send(searxng.url, "x", lambda _: Request(f"{searxng.url}/search", {"q": query}))
+    in_url = await door.send(
+        searxng.url, "x", lambda _: Request(f"{searxng.url}/search?q={_percent(query)}", method="GET")
+    )
+    assert isinstance(refused, Refused) and isinstance(in_url, Refused)
+    assert searxng.requests == []
+
+
+async def test_syntax_is_taken_out_on_the_way_and_noted_in_answer_and_log(door: Door, searxng: FakeSearxng) -> None:
+    sent = await door.send(searxng.url, "ship !wow :wq <3")
+    assert isinstance(sent, Sent) and len(sent.notes) == 3
+    assert searxng.queries() == ['ship wow ":wq" "<3"'] == [door.row()["sent"]]
+    assert door.row()["verdict"] == "redact" and door.row()["findings"]
+
+
+async def test_an_external_bang_is_blocked_with_a_closed_row(door: Door, searxng: FakeSearxng) -> None:
+    refused = await door.send(searxng.url, "roadmap !!g")
+    assert isinstance(refused, Refused) and refused.rules == ("searxng-external-bang",)
+    assert (door.row()["verdict"], door.row()["sent"], door.row()["outcome"]) == ("block", "", "withheld")
+
+
+# -- headers of the operator
+
+
+async def test_headers_of_the_operator_are_sent_but_neither_scanned_nor_logged_nor_shown(door: Door) -> None:
+    request = Request("http://h", operator_headers={"Authorization": f"Bearer {TOKEN}"})
+    assert TOKEN not in repr(request)
+    with raw_server(whole(b"{}")) as server:
+        sent = await door.send(
+            server.url,
+            "hello",
+            lambda text: Request(f"{server.url}/", {"q": text}, operator_headers={"X-Key": TOKEN}),
+        )
+    assert isinstance(sent, Sent) and TOKEN.encode() in server.requests[0]
+    assert TOKEN not in repr(sent) and TOKEN.encode() not in door.on_disk()
+
+
+# -- answers that are too long, too slow or broken
+
+
+def endless(*lines: str, chunk: bytes = b"x" * 65_536) -> Callable[[Callable[[bytes], None]], None]:
+    def reply(say: Callable[[bytes], None]) -> None:
+        say(head(*lines))
+        while True:
+            say(chunk)
+
+    return reply
+
+
+def endless_after(start: bytes, chunk: bytes) -> Callable[[Callable[[bytes], None]], None]:
+    def reply(say: Callable[[bytes], None]) -> None:
+        say(head("Content-Encoding: gzip") + start)
+        while True:
+            say(chunk)
+
+    return reply
+
+
+ZEROS = b"\0" * 50_000_000
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        endless(),
+        whole(gzip.compress(ZEROS), "Content-Encoding: gzip"),
+        whole(gzip.compress(ZEROS), "Content-Encoding: x-gzip"),
+        whole(zlib.compress(ZEROS), "Content-Encoding: deflate"),
+        whole(b"x" * 10_001),
+    ],
+    ids=["endless", "gzip", "x-gzip", "deflate", "one too many"],
+)
+async def test_an_answer_longer_than_allowed_is_given_up(door: Door, reply: Any) -> None:
+    with raw_server(reply) as server:
+        failed = await door.send(server.url, max_bytes=10_000, timeout_s=PATIENCE_S)
+        assert server.hung_up.wait(PATIENCE_S)
+    assert isinstance(failed, Failed) and failed.kind == "too_large"
+    assert door.row()["outcome"] == "too_large"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        endless_after(gzip.compress(b"{}"), b"x" * 65_536),
+        endless_after(gzip.compress(b"{}")[:10], b"\0\0\0\xff\xff" * 10_000),
+        endless_after(gzip.compress(b"{}")[:3] + b"\x08" + bytes(6), b"n" * 65_536),
+    ],
+    ids=["after the end", "empty blocks", "a name without end"],
+)
+async def test_bytes_that_unpack_to_nothing_count_as_well(door: Door, reply: Any) -> None:
+    with raw_server(reply) as server:
+        sent = await door.send(server.url, max_bytes=10_000, timeout_s=1)
+        assert server.hung_up.wait(PATIENCE_S)
+    assert isinstance(sent, (Failed, Sent)) and getattr(sent, "kind", "") != "timeout"
+
+
+async def test_an_answer_of_exactly_the_limit_is_read(door: Door) -> None:
+    for reply in (whole(b"x" * 10_000), whole(gzip.compress(b"x" * 10_000), "Content-Encoding: gzip")):
+        with raw_server(reply) as server:
+            sent = await door.send(server.url, max_bytes=10_000)
+        assert isinstance(sent, Sent) and len(sent.body) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (whole(gzip.compress(b"{}" * 1000)[:-9], "Content-Encoding: gzip"), "bad_encoding"),
+        (whole(b"no gzip at all", "Content-Encoding: gzip"), "bad_encoding"),
+        (lambda say: say(head("Content-Length: 100") + b"short"), "protocol"),
+        (lambda say: say(b"SSH-2.0-OpenSSH\r\n"), "protocol"),
+        (lambda say: None, "protocol"),
+        (lambda say: say(head("Transfer-Encoding: chunked") + b"zz\r\n"), "protocol"),
+        (lambda say: say(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000), "protocol"),
+    ],
+    ids=["cut gzip", "no gzip", "cut body", "another protocol", "hang-up", "bad chunk", "long header"],
+)
+async def test_a_broken_answer_has_a_kind_and_a_closed_row(door: Door, reply: Any, kind: str) -> None:
+    with raw_server(reply) as server:
+        failed = await door.send(server.url, timeout_s=PATIENCE_S)
+    assert isinstance(failed, Failed) and failed.kind == kind == door.row()["outcome"]
+
+
+async def test_packed_answers_are_unpacked_whole(door: Door) -> None:
+    raw_deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    for body, encoding in (
+        (gzip.compress(b'{"a": 1}'), "gzip"),
+        (zlib.compress(b'{"a": 1}'), "deflate"),
+        (raw_deflate.compress(b'{"a": 1}') + raw_deflate.flush(), "deflate"),
+        (gzip.compress(b'{"a":') + gzip.compress(b" 1}"), "gzip"),
+        (b'{"a": 1}', "identity"),
+    ):
+        with raw_server(whole(body, f"Content-Encoding: {encoding}")) as server:
+            sent = await door.send(server.url)
+        assert isinstance(sent, Sent) and json.loads(sent.body) == {"a": 1}, encoding
+
+
+async def test_an_empty_answer_that_claims_to_be_packed_keeps_its_status(door: Door) -> None:
+    with raw_server(whole(b"", "Content-Encoding: gzip", status="403 Forbidden")) as server:
+        sent = await door.send(server.url)
+    assert isinstance(sent, Sent) and sent.status == 403
+
+
+@pytest.mark.parametrize("part", ["head", "body", "nothing"])
+async def test_the_deadline_covers_an_answer_that_drips(door: Door, part: str) -> None:
+    stop = threading.Event()
+
+    def drip(say: Callable[[bytes], None]) -> None:
+        if part == "nothing":
+            stop.wait(PATIENCE_S)
+        say(head()[:-2] if part == "head" else head())
+        while not stop.wait(0.01):
+            say(b"X: y\r\n" if part == "head" else b"x")
+
+    with raw_server(drip) as server:
+        try:
+            failed = await door.send(server.url, timeout_s=0.2)
+        finally:
+            stop.set()
+    assert isinstance(failed, Failed) and failed.kind == "timeout" == door.row()["outcome"]
+
+
+async def test_a_closed_port_and_an_unknown_name_have_their_kinds(door: Door) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    for url, kind in ((f"http://127.0.0.1:{port}", "connect"), ("http://n0such.invalid", "name_lookup")):
+        failed = await door.send(url)
+        assert isinstance(failed, Failed) and failed.kind == kind == door.row()["outcome"]
+        assert "hello" not in failed.kind
+
+
+@pytest.mark.parametrize("host", ["a" * 70 + ".example", "a..b", "xn--a"])
+async def test_a_name_that_is_no_name_is_told_as_one_that_cannot_be_looked_up(door: Door, host: str) -> None:
+    failed = await door.send(f"http://{host}")
+    assert isinstance(failed, Failed) and failed.kind in ("name_lookup", "bad_url")
+
+
+async def test_a_redirect_is_not_followed(door: Door) -> None:
+    with raw_server(whole(b"{}")) as target:
+        reply = whole(b"", f"Location: {target.url}/", status="302 Found")
+        with raw_server(reply) as server:
+            sent = await door.send(server.url)
+    assert isinstance(sent, Sent) and sent.status == 302
+    assert target.requests == [] and len(server.requests) == 1
+
+
+async def test_each_send_stands_alone_without_cookies_of_the_last_one(door: Door) -> None:
+    with raw_server(whole(b"{}", "Set-Cookie: id=42")) as server:
+        await door.send(server.url)
+        await door.send(server.url)
+    assert b"cookie" not in server.requests[1].lower()
+
+
+async def test_a_cancelled_send_is_closed_as_cancelled_and_hangs_up(door: Door, searxng: FakeSearxng) -> None:
+    searxng.hold.clear()
+    with anyio.move_on_after(PATIENCE_S) as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(door.send, searxng.url)
+            await anyio.to_thread.run_sync(searxng.wait_for_request)
+            group.cancel_scope.cancel()
+    assert not scope.cancelled_caught
+    await anyio.to_thread.run_sync(searxng.wait_for_hang_up)
+    assert door.row()["outcome"] == "cancelled"
+
+
+async def test_a_task_that_is_cancelled_from_outside_is_closed_as_well(door: Door, searxng: FakeSearxng) -> None:
+    searxng.hold.clear()
+    task = asyncio.ensure_future(door.send(searxng.url))
+    await anyio.to_thread.run_sync(searxng.wait_for_request)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await anyio.to_thread.run_sync(searxng.wait_for_hang_up)
+    assert door.row()["outcome"] == "cancelled"
+
+
+async def test_many_sends_at_once_keep_their_texts_and_rows_apart(door: Door, searxng: FakeSearxng) -> None:
+    searxng.reply = lambda form: Reply(body=json.dumps(form["q"]).encode())
+    found: dict[int, bytes] = {}
+
+    async def one(number: int) -> None:
+        sent = await door.send(searxng.url, f"text {number}")
+        assert isinstance(sent, Sent)
+        found[number] = sent.body
+
+    for first in range(0, 24, 4):  # no more at once than the server lets wait
+        async with anyio.create_task_group() as group:
+            for number in range(first, first + 4):
+                group.start_soon(one, number)
+    assert found == {number: f'"text {number}"'.encode() for number in range(24)}
+    assert {row["outcome"] for row in read_rows(door.path, limit=100)} == {"answered"}
+
+
+# -- in a process of its own, guarded
+
+PROGRAM = """
+import asyncio, os, socket, sys, warnings
+from pathlib import Path
+from sparkgate.policy.audit import AuditLog, Caller
+from sparkgate.policy.egress import Egress, Permit, Request
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.judge import Policy
+guard = Guard()
+guard.install()
+egress = Egress(Policy(()), AuditLog(Path(sys.argv[1]) / "audit.db", b"k" * 32), guard)
+def send(url):
+    permit = Permit(Caller(), "t", "searxng", url, 10.0)
+    return asyncio.run(egress.send(permit, "hello", lambda text: Request(url + "/search", {"q": text})))
+found = send(sys.argv[2])
+print(getattr(found, "status", None) or getattr(found, "kind", None) or found)
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[2].rpartition(":")[2])), 5)
+    print("open")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+def in_a_guarded_process(folder: Path, url: str, **environment: str) -> list[str]:
+    argv = [sys.executable, "-I", "-W", "ignore", "-c", PROGRAM, str(folder), url]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "127.1"])
+async def test_a_host_name_works_under_the_guard_and_is_closed_afterwards(
+    tmp_path: Path, searxng: FakeSearxng, host: str
+) -> None:
+    url = searxng.url.replace("127.0.0.1", host)
+    assert in_a_guarded_process(tmp_path, url) == ["200", "ConnectionRefusedByPolicy"]
+    assert searxng.queries() == ["hello"]
+
+
+@pytest.mark.parametrize("spelling", ["::1", "0:0:0:0:0:0:0:1", "0000::0001", "::0001"])
+async def test_an_ipv6_address_works_under_the_guard_in_every_spelling(tmp_path: Path, spelling: str) -> None:
+    try:
+        with raw_server(whole(b"{}"), "::1") as server:
+            url = server.url.replace("::1", spelling)
+            assert in_a_guarded_process(tmp_path, url)[0] == "200"
+    except OSError:
+        pytest.skip("no IPv6 on loopback here")
+
+
+async def test_proxies_of_the_environment_are_ignored(tmp_path: Path, searxng: FakeSearxng) -> None:
+    with raw_server(whole(b"{}")) as recorder:
+        names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+        found = in_a_guarded_process(tmp_path, searxng.url, **dict.fromkeys(names, recorder.url))
+    assert found[0] == "200" and recorder.requests == [] and len(searxng.requests) == 1
