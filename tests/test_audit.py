@@ -143,7 +143,8 @@ def test_a_failed_write_leaves_the_log_usable(log: AuditLog, path: Path) -> None
 
 def test_a_row_with_an_odd_id_of_another_program_does_not_stop_the_log(log: AuditLog, raw: sqlite3.Connection) -> None:
     """In a BEFORE trigger SQLite gives -1 for an id that is not chosen yet."""
-    raw.execute(f"INSERT INTO outbound (id, {COLUMNS}) SELECT -1, {COLUMNS} FROM outbound WHERE id = 1")
+    with pytest.raises(sqlite3.IntegrityError):
+        raw.execute(f"INSERT INTO outbound (id, {COLUMNS}) SELECT -1, {COLUMNS} FROM outbound WHERE id = 1")
     assert log.intend(an_intent()) > 3
 
 

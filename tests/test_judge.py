@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sparkgate.policy.judge import Decision, Policy, Withheld, merge
-from sparkgate.policy.rules import Rule, parse, shipped
+from sparkgate.policy.rules import Rule, RuleError, parse, shipped
 from sparkgate.policy.samples import fill
 from sparkgate.policy.terms import load_terms
 from sparkgate.policy.views import views
@@ -112,8 +112,10 @@ def test_what_may_be_told_of_a_finding_holds_no_value() -> None:
     assert MAIL not in repr(decision) and TOKEN not in repr(decision)
 
 
-def test_a_pattern_that_matches_nothing_inserts_nothing() -> None:
-    assert judged("a b", a_rule(pattern="q*")).released == "a b"
+def test_a_pattern_that_can_match_nothing_is_refused_and_one_that_consumes_nothing_inserts_nothing() -> None:
+    with pytest.raises(RuleError, match="matches nothing at all"):
+        a_rule(pattern="q*")
+    assert judged("a b", a_rule(pattern="(?=b)")).released == "a b"
 
 
 # -- shields
@@ -210,7 +212,8 @@ def test_a_view_maps_every_character_back_to_where_it_stood() -> None:
     (raw, *others) = views(text)
     assert raw.text == text and raw.span(1, 3) == (1, 3)
     for view in others:
-        assert [text[index] for index in view.origin] == list(view.text)
+        assert view.text == "ab🚀c"
+        assert [view.span(index, index + 1)[0] for index in range(4)] == [0, 2, 4, 5]
 
 
 @pytest.mark.parametrize("text", ["visit to Mu\u0308ller Bank", "visit to M\u00fcller Bank"], ids=["NFD", "NFC"])

@@ -90,10 +90,7 @@ def load(path: Path | None = None) -> Settings:
     """
     path = path or Path(paths.config_path())
     text = _read(path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+    data = _parsed(text, path)
     sections = get_type_hints(Settings)
     for name in data:
         if name not in sections or not isinstance(data[name], dict):
@@ -101,6 +98,14 @@ def load(path: Path | None = None) -> Settings:
                 f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}"
             )
     return Settings(**{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections})
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
+        raise SettingsError(f"{path}: not valid TOML: {reason}") from error
 
 
 def _read(path: Path) -> str:
@@ -124,7 +129,7 @@ def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str)
 
 def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = float(max(min(value, FLOAT_MAX), -FLOAT_MAX))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise SettingsError(f"{where} must be {_TYPE_WORDS[kind]}")
     low, high = about["low"], about["high"]
@@ -135,6 +140,7 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     return value
 
 
+FLOAT_MAX = 10**300
 _TYPE_WORDS: dict[type, str] = {
     str: "text in quotes",
     int: "a whole number",
@@ -149,20 +155,21 @@ def _is_base_url(value: str) -> bool:
         port = parts.port
     except ValueError:
         return False
-    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    plain = not (parts.query or parts.fragment) and not re.search(r"[\s@\\\x00-\x20]", value)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and port != 0
 
 
 def _line(text: str, key: str, section: str = "") -> int:
     """The line where `key` is set, as people count; 1 when it cannot be told."""
-    inside = not section
+    wanted = re.compile(rf"(?:^|[{{,.])\s*[\"']?{re.escape(key)}[\"']?\s*(?:=|\.)")
+    current = ""
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
+        header = re.match(r"\s*\[+\s*[\"']?([\w.-]+)[\"']?\s*\]", line)
         if header:
-            inside = header[1] == section or (not section and header[1] == key)
-            if inside and not section:
+            current = header[1]
+            if not section and current == key:
                 return number
-        elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+        elif wanted.search(line) and (current == section or re.match(rf"\s*{re.escape(section)}\b", line)):
             return number
     return 1
 
@@ -175,7 +182,7 @@ def _nearest(word: str, known: Any) -> str:
 def rows(settings: Settings, path: Path) -> Iterator[Row]:
     """Every setting with its effective value and where it comes from."""
     text = _read(path)
-    data = tomllib.loads(text)
+    data = _parsed(text, path)
     for section in dataclasses.fields(settings):
         group = getattr(settings, section.name)
         for row in dataclasses.fields(group):

@@ -27,10 +27,20 @@ from sqlite_utils.migrations import Migrations
 migration = Migrations("audit")
 
 BUSY_TIMEOUT_MS = 10_000
+APPLICATION_ID = 0x5350_4B47
+"""Marks the file as ours in its header (`PRAGMA application_id`): "SPKG"."""
+PARTS = frozenset(
+    {
+        "outbound",
+        "outcome",
+        *(f"{t}_no_{what}" for t in ("outbound", "outcome") for what in ("update", "delete", "replace")),
+    }
+)
+"""Tables and triggers without which a file is not this log."""
 
 OUTBOUND = """
 CREATE TABLE outbound (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
     at_us INTEGER NOT NULL,
     session TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -61,14 +71,15 @@ CREATE TABLE outcome (
 ) STRICT
 """
 
-# REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well.
+# REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well (an id that
+# SQLite has still to choose reads as -1 here).
 APPEND_ONLY = """
 CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
-    WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})
+    WHEN NEW.{key} > 0 AND EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 """
 
@@ -144,7 +155,7 @@ class AuditLog:
             self._db = _open(path)
             self._inode = path.stat().st_ino
         except (OSError, sqlite3.Error) as error:
-            raise LogUnavailable(f"cannot open the log {path}: {type(error).__name__}") from error
+            raise LogUnavailable(f"cannot open the log {path}: {error}") from error
 
     def fingerprint(self, value: str) -> str:
         """HMAC-SHA256 of a withheld value, hex: equal values can be found again, none can be read back."""
@@ -203,6 +214,7 @@ def _open(path: Path) -> Database:
     with _exclusive(path.with_suffix(".lock")):
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        _check_ours(connection)
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             "journal_mode = WAL",
@@ -211,9 +223,19 @@ def _open(path: Path) -> Database:
             "journal_size_limit = 4194304",
         ):
             connection.execute(f"PRAGMA {pragma}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db = Database(connection)
         migration.apply(db)
+        missing = PARTS - {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        if missing:
+            raise sqlite3.DatabaseError(f"parts are missing: {sorted(missing)}")
     return db
+
+
+def _check_ours(connection: sqlite3.Connection) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise sqlite3.DatabaseError("the file belongs to another program")
 
 
 @contextmanager
@@ -227,8 +249,9 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _columns(intent: Intent) -> dict[str, Any]:
+    """Values by column; a name that is not Unicode (a path may be any bytes) is escaped."""
     caller = intent.caller
-    return {
+    columns = {
         "at_us": time.time_ns() // 1000,
         "session": caller.session,
         "host": caller.host,
@@ -245,6 +268,10 @@ def _columns(intent: Intent) -> dict[str, Any]:
         "withheld": json.dumps(list(intent.withheld)),
         "policy": intent.policy,
         "decision_us": intent.decision_us,
+    }
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for name, value in columns.items()
     }
 
 
@@ -283,9 +310,7 @@ def read_rows(path: Path, *, limit: int = 20, row_id: int | None = None) -> list
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
-            rows = connection.execute(
-                f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]
-            ).fetchall()
+            rows = connection.execute(f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]).fetchall()
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -314,14 +339,12 @@ def load_key(path: Path) -> bytes:
     except OSError as error:
         raise LogUnavailable(f"cannot read the key {path}: {error.strerror}") from error
     if len(key) < 32:
-        raise LogUnavailable(
-            f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one"
-        )
+        raise LogUnavailable(f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one")
     return key
 
 
 def _create_key(path: Path) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         os.write(descriptor, secrets.token_bytes(32))

@@ -37,8 +37,8 @@ EMPTY_WORDS = _words(
     passwort postgres pw pwd redis required root s3cr3t s3cret secret secret123 string supersecret test token true
     ultrasecretkey undefined unknown user username value verysecret"""
 )
-SLUG_PART = r"(?:[a-z0-9]{1,11}|[A-Z]{0,6}[a-z]{0,10}\d{0,5}[A-Za-z]{0,2})"
-SLUG = re.compile(rf"(?!(?i:[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}})){SLUG_PART}(?:[-_./:]{SLUG_PART})+")
+SLUG_PART = re.compile(r"[a-z0-9]{1,11}|[A-Z]{0,6}[a-z]{0,10}\d{0,5}[A-Za-z]{0,2}")
+UUID_SHAPED = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}", re.IGNORECASE)
 JUMBLED = re.compile(r"[\d!#$%&*+?@^~=]|[a-z][A-Z][a-z]?[A-Z].*[a-z][A-Z][a-z]?[A-Z]")
 STRONG = re.compile(r"[!#$%&*+?@^~=]")
 GENERIC_USERS = _words(
@@ -111,7 +111,13 @@ def real(value: str, _text: str, _start: int) -> bool:
 
 def mixed(value: str, _text: str, _start: int) -> bool:
     """Letters with digits, strong signs or jumbled case, and not a name made of short words."""
-    return bool(JUMBLED.search(value)) and any(c.isalpha() for c in value) and not SLUG.fullmatch(value)
+    return bool(JUMBLED.search(value)) and any(c.isalpha() for c in value) and not slug(value)
+
+
+def slug(value: str) -> bool:
+    """A name made of short words, such as a model, a branch or a host has. No backtracking across the words."""
+    parts = re.split(r"[-_./:]", value)
+    return len(parts) > 1 and not UUID_SHAPED.match(value) and all(SLUG_PART.fullmatch(part) for part in parts)
 
 
 def dense(value: str, _text: str, _start: int) -> bool:
@@ -258,6 +264,8 @@ def parse_check(text: str) -> Check:
     name, _, number = text.partition(":")
     if name == "entropy":
         floor = float(number or 3.0)
+        if not 0 < floor < 8:
+            raise ValueError(f"{text!r}: entropy lies between 0 and 8 bits")
         return lambda value, _text, _start: entropy_bits(value) >= floor
     if name not in CHECKS or number:
         raise ValueError(f"no check is called {text!r} (known: entropy:BITS, {', '.join(sorted(CHECKS))})")

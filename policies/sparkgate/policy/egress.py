@@ -1,45 +1,40 @@
-"""The way out: judge → intend → build → final scan → send → close. Nothing else in sparkgate reaches the network."""
+"""The way out: judge → intend → build → final scan → send → close. No other code carries an agent's text."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from ssl import SSLContext
 from time import perf_counter
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
 import httpx
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
-from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard
+from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard, canonical
 from sparkgate.policy.judge import Decision, Policy
-from sparkgate.policy.syntax import Neutral, neutralise
+from sparkgate.policy.request import SYNTAX, Request, objections
+from sparkgate.policy.response import TooLarge, read_body
+from sparkgate.policy.syntax import Neutral
+
+__all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent", "Transport"]
 
 Transport = httpx.AsyncBaseTransport
 """What a test puts in the place of the network."""
 
 
-def _no_syntax(text: str) -> Neutral:
-    return Neutral(text, ())
-
-
-SYNTAX: dict[str, Callable[[str], Neutral]] = {"searxng": neutralise, "web": _no_syntax, "engine": _no_syntax}
-"""What a destination class does to text that the policy released: its query syntax is taken out."""
-
-
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to send one request: who, with which tool, to which class of destination.
+    """Leave to send one request: who, with which tool, where to.
 
     Attributes:
         destination: class of destination, a key of `SYNTAX`.
         origin: base URL the request must go to; a request built for anywhere else is refused.
         timeout_s: seconds for look-up, connection, sending and reading together.
-        max_bytes: longest answer read, in bytes after decoding.
+        max_bytes: longest answer read, in bytes, packed as well as unpacked.
     """
 
     caller: Caller
@@ -51,19 +46,8 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a tool builds from the released text. `operator_headers` come from settings and are not scanned."""
-
-    url: str
-    form: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
-    operator_headers: dict[str, str] = field(default_factory=dict, repr=False)
-    method: str = "POST"
-
-
-@dataclass(frozen=True, slots=True)
 class Sent:
-    """An answer came back. `notes` say what the policy changed on the way out."""
+    """An answer came back. `notes` say what was changed for the destination's query syntax."""
 
     decision: Decision
     notes: tuple[str, ...]
@@ -82,28 +66,26 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It was sent or tried, and no whole answer came back. `kind` is a value of `FAILURES` or timeout, too_large."""
+    """It was sent or tried, and no whole answer came back. `kind` is a word of `FAILURES`, or fault."""
 
     kind: str
     decision: Decision
     notes: tuple[str, ...]
 
 
-FAILURES: tuple[tuple[type[Exception], str], ...] = (
+FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
-    (httpx.ConnectTimeout, "timeout"),
-    (httpx.ConnectError, "connect"),
+    (TooLarge, "too_large"),
     (httpx.TimeoutException, "timeout"),
+    (TimeoutError, "timeout"),
+    (httpx.ConnectError, "connect"),
     (httpx.RemoteProtocolError, "protocol"),
     (httpx.InvalidURL, "bad_url"),
     (httpx.HTTPError, "network"),
     (zlib.error, "bad_encoding"),
+    (UnicodeError, "name_lookup"),
     (OSError, "name_lookup"),
 )
-
-
-class TooLarge(Exception):
-    """The answer is longer than the permit allows."""
 
 
 class Egress:
@@ -112,21 +94,17 @@ class Egress:
     Args:
         policy: judges every text.
         log: takes the intent before, the outcome after.
-        guard: opened for exactly the addresses of one request while it runs.
+        guard: opened for exactly one address while it is asked.
         transport: an httpx transport, for tests that must not open a socket.
     """
 
-    def __init__(
-        self, policy: Policy, log: AuditLog, guard: Guard, transport: Transport | None = None
-    ) -> None:
+    def __init__(self, policy: Policy, log: AuditLog, guard: Guard, transport: Transport | None = None) -> None:
         self.policy = policy
         self.log = log
         self.guard = guard
         self.transport = transport
 
-    async def send(
-        self, permit: Permit, text: str, build: Callable[[str], Request]
-    ) -> Sent | Refused | Failed:
+    async def send(self, permit: Permit, text: str, build: Callable[[str], Request]) -> Sent | Refused | Failed:
         """Judge `text`, log it, and send what `build` makes of the part that may leave. Never raises on bad luck."""
         decision = await anyio.to_thread.run_sync(self.policy.judge, text)
         neutral = SYNTAX[permit.destination](decision.released)
@@ -138,11 +116,10 @@ class Egress:
             return Refused(("log-unavailable",), (str(error),))
         if decision.verdict == "block":
             return Refused(decision.rules, notes)
-        request = build(decision.released)
-        leak = self._final_scan(request, permit)
-        if leak:
+        request, objected = await anyio.to_thread.run_sync(self._build, permit, decision.released, build)
+        if objected or request is None:
             await self._close(row, Outcome("refused"))
-            return Refused(leak)
+            return Refused(objected)
         return await self._exchange(permit, request, decision, notes, row)
 
     def _intent(self, permit: Permit, text: str, decision: Decision) -> Intent:
@@ -153,23 +130,21 @@ class Egress:
             origin=permit.origin,
             verdict=decision.verdict,
             sent=decision.released,
-            findings=[finding.public() for finding in decision.findings]
-            or [{"rule": r} for r in decision.rules],
-            withheld=[self.log.fingerprint(text[f.start : f.end]) for f in decision.findings],
+            findings=[finding.public() for finding in decision.findings] or [{"rule": r} for r in decision.rules],
+            withheld=[self.log.fingerprint(text[start:end]) for start, end in decision.spans],
             policy=self.policy.digest,
             decision_us=decision.elapsed_us,
         )
 
-    def _final_scan(self, request: Request, permit: Permit) -> tuple[str, ...]:
-        """Rule ids that still object to the request as it would be serialised; () when it may go."""
-        if _origin(request.url) != _origin(permit.origin):
-            return ("other-origin",)
-        for part in _parts(request):
-            decision = self.policy.judge(part)
-            if decision.verdict != "allow":
-                return decision.rules
-        live = SYNTAX[permit.destination](request.form.get("q", ""))
-        return tuple(form.rule for form in live.forms)
+    def _build(
+        self, permit: Permit, released: str, build: Callable[[str], Request]
+    ) -> tuple[Request | None, tuple[str, ...]]:
+        """The request and what the final scan has against it; a mistake in either is an objection."""
+        try:
+            request = build(released)
+            return request, objections(request, permit.origin, permit.destination, self.policy)
+        except Exception:
+            return None, ("build-fault",)
 
     async def _exchange(
         self, permit: Permit, request: Request, decision: Decision, notes: tuple[str, ...], row: int
@@ -177,7 +152,7 @@ class Egress:
         start = perf_counter()
         try:
             with anyio.fail_after(permit.timeout_s):
-                status, headers, body = await self._http(permit, request)
+                status, headers, body = await self._ask(permit, request)
         except Exception as error:
             kind = failure_kind(error)
             await self._close(row, Outcome(kind, elapsed_us=_us_since(start)))
@@ -189,37 +164,53 @@ class Egress:
         await self._close(row, Outcome("answered", status, len(body), _us_since(start)))
         return Sent(decision, notes, status, headers, body)
 
-    async def _http(self, permit: Permit, request: Request) -> tuple[int, dict[str, str], bytes]:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._open_guard(request.url))
-            client = await stack.enter_async_context(
-                httpx.AsyncClient(
-                    trust_env=False, follow_redirects=False, timeout=None, transport=self.transport
-                )
-            )
-            answer = await stack.enter_async_context(
-                client.stream(
-                    request.method,
-                    request.url,
-                    data=request.form,
-                    headers={
-                        "Accept-Encoding": "gzip, deflate",
-                        **request.headers,
-                        **request.operator_headers,
-                    },
-                )
-            )
-            return answer.status_code, dict(answer.headers), await read_body(answer, permit.max_bytes)
+    async def _ask(self, permit: Permit, request: Request) -> tuple[int, dict[str, str], bytes]:
+        """Look the name up once and ask exactly the addresses found, one after another until one is reached."""
+        url = httpx.URL(request.url)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        addresses = [url.host] if self.transport else await self._look_up(url.host, port)
+        for number, address in enumerate(addresses, 1):
+            try:
+                with self.guard.addresses([(address, port)] if not self.transport else []):
+                    return await self._http(permit, request, url, address)
+            except httpx.ConnectError:
+                if number == len(addresses):
+                    raise
+        raise OSError("no address")
 
-    @asynccontextmanager
-    async def _open_guard(self, url: str) -> AsyncIterator[None]:
-        """Look the name up once and open the guard for exactly the addresses found."""
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        with self.guard.name(host):
-            addresses = {host} if _is_address(host) or self.transport else await _look_up(host, port)
-            with self.guard.addresses(frozenset((address, port) for address in addresses)):
-                yield
+    async def _look_up(self, host: str, port: int) -> list[str]:
+        try:
+            return [canonical(host)]
+        except ValueError:
+            with self.guard.name(host):
+                found = await asyncio.get_running_loop().getaddrinfo(host, port)
+        return list(dict.fromkeys(canonical(str(entry[4][0])) for entry in found))
+
+    async def _http(
+        self, permit: Permit, request: Request, url: httpx.URL, address: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
+        headers = {"Accept-Encoding": "gzip, deflate", **request.headers, **request.operator_headers}
+        headers["Host"] = url.netloc.decode("ascii")
+        async with (
+            httpx.AsyncClient(
+                trust_env=False, follow_redirects=False, timeout=None, verify=self._tls, transport=self.transport
+            ) as client,
+            client.stream(
+                request.method,
+                url.copy_with(host=address),
+                data=request.form,
+                headers=headers,
+                extensions={"sni_hostname": url.host},
+            ) as answer,
+        ):
+            encoding = answer.headers.get("content-encoding", "")
+            body = await read_body(answer.aiter_raw(), encoding, permit.max_bytes)
+            return answer.status_code, dict(answer.headers), body
+
+    @cached_property
+    def _tls(self) -> SSLContext:
+        return httpx.create_ssl_context(trust_env=False)
 
     async def _close(self, row: int, outcome: Outcome) -> None:
         try:
@@ -237,69 +228,14 @@ def _settled(decision: Decision, neutral: Neutral) -> Decision:
     return replace(decision, verdict="redact", released=neutral.text, reason=neutral.forms[0].rule)
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
-
-
-def _parts(request: Request) -> list[str]:
-    """Every string of the request that could carry something out, decoded, and the form values as one text."""
-    url = urlsplit(request.url)
-    values = [value for pair in parse_qsl(url.query, keep_blank_values=True) for value in pair]
-    texts = [
-        unquote(url.path),
-        *values,
-        *request.headers.values(),
-        *request.form.keys(),
-        *request.form.values(),
-    ]
-    return [*texts, " ".join(request.form.values())]
-
-
-async def read_body(answer: httpx.Response, max_bytes: int) -> bytes:
-    """Decode while reading, so that a small answer which unpacks to a huge one stops at `max_bytes`.
-
-    Raises:
-        TooLarge: past `max_bytes`.
-        zlib.error: the body is not what Content-Encoding says, or is cut short.
-    """
-    encoding = answer.headers.get("content-encoding", "").strip().lower()
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in ("gzip", "x-gzip", "deflate") else None
-    body = bytearray()
-    async for chunk in answer.aiter_raw():
-        body += unpack.decompress(chunk, max_bytes + 1 - len(body)) if unpack else chunk
-        if len(body) > max_bytes:
-            raise TooLarge
-    if unpack and not unpack.eof:
-        raise zlib.error("cut short")
-    return bytes(body)
-
-
 def failure_kind(error: BaseException) -> str:
-    """The stable word for an exception of a send, without its text."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, TooLarge):
-        return "too_large"
+    """The stable word for an exception of a send, without its text; the guard's refusal counts wherever it hides."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ConnectionRefusedByPolicy):
             return "refused_by_guard"
         seen = seen.__cause__ or seen.__context__
     return next((kind for kind_of, kind in FAILURES if isinstance(error, kind_of)), "fault")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-async def _look_up(host: str, port: int) -> set[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port)
-    return {str(entry[4][0]).partition("%")[0] for entry in found}
 
 
 def _us_since(start: float) -> int:

@@ -1,20 +1,25 @@
 """The process-wide connection guard: no socket reaches an address that no open permit covers.
 
-An audit hook cannot be removed once added (PEP 578), so not even a dependency can get past it from Python code.
+An audit hook cannot be removed once added (PEP 578), so not even a dependency gets past it from Python code. It is no
+wall against code that means harm inside this process (ctypes aside, which is refused too, there is native code): that
+wall is the confinement of the whole process.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import sys
-from collections import Counter
-from collections.abc import Iterator
+import threading
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+LOCAL_FAMILIES = frozenset({1})
+"""AF_UNIX: the only sockets that may be made while no permit is open (socket(2))."""
 ADDRESSED = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-NAMED = frozenset(
-    {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
-)
+NAMED = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
+BYPASSES = frozenset({"cpython.PyInterpreterState_New", "ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function"})
+"""A new interpreter has no hooks; foreign functions raise no events."""
 
 
 class ConnectionRefusedByPolicy(PermissionError):
@@ -25,8 +30,8 @@ class Guard:
     """What is open now: names that may be looked up and (address, port) pairs that may be connected to."""
 
     def __init__(self) -> None:
-        self._names: Counter[str] = Counter()
-        self._addresses: Counter[tuple[str, int]] = Counter()
+        self._lock = threading.Lock()
+        self._open: dict[Hashable, int] = {}
         self.installed = False
 
     def install(self) -> None:
@@ -38,39 +43,69 @@ class Guard:
     @contextmanager
     def name(self, host: str) -> Iterator[None]:
         """Allow looking up `host` while the context is open."""
-        with _held(self._names, host):
+        with self._held([host.lower()]):
             yield
 
     @contextmanager
-    def addresses(self, pairs: frozenset[tuple[str, int]]) -> Iterator[None]:
-        """Allow connecting to these (IP address, port) pairs while the context is open."""
-        self._addresses.update(pairs)
+    def addresses(self, pairs: Iterable[tuple[str, int]]) -> Iterator[None]:
+        """Allow connecting to these (IP address, port) pairs while the context is open.
+
+        Raises:
+            ValueError: not an IP address.
+        """
+        with self._held([(canonical(address), port) for address, port in pairs]):
+            yield
+
+    @contextmanager
+    def _held(self, keys: list[Hashable]) -> Iterator[None]:
+        self._count(keys, 1)
         try:
             yield
         finally:
-            self._addresses.subtract(pairs)
+            self._count(keys, -1)
+
+    def _count(self, keys: list[Hashable], step: int) -> None:
+        with self._lock:
+            for key in keys:
+                self._open[key] = self._open.get(key, 0) + step
+                if not self._open[key]:
+                    del self._open[key]
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in ADDRESSED and not self._covers(args[1]):
+        if event in ADDRESSED:
+            self._refuse_unless(args[1] is None or self._covers_address(args[1]))
+        elif event in NAMED:
+            self._refuse_unless(self._covers_name(args[0]))
+        elif event == "socket.__new__":
+            # Connecting to a name looks it up in C before any event, so there is no socket without a permit.
+            self._refuse_unless(bool(self._open) or args[1] in LOCAL_FAMILIES)
+        elif event in BYPASSES:
+            self._refuse_unless(False)
+
+    def _covers_address(self, address: Any) -> bool:
+        """`None` is not asked here: it is sendmsg on a socket that is connected, and so was judged, already."""
+        if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
+            return False
+        try:
+            return (canonical(address[0]), address[1]) in self._open
+        except ValueError:
+            return False
+
+    def _covers_name(self, name: Any) -> bool:
+        if type(name) is bytes:
+            name = name.decode("ascii", "replace")
+        return type(name) is str and name.lower() in self._open
+
+    @staticmethod
+    def _refuse_unless(allowed: bool) -> None:
+        if not allowed:
             raise ConnectionRefusedByPolicy("no permit covers this connection")
-        if event in NAMED and self._names[_host(args[0])] <= 0:
-            raise ConnectionRefusedByPolicy("no permit covers this name look-up")
-
-    def _covers(self, address: Any) -> bool:
-        if address is None:  # sendmsg on a socket that is connected already, and so was judged then
-            return True
-        return isinstance(address, tuple) and self._addresses[(_host(address[0]), address[1])] > 0
 
 
-@contextmanager
-def _held(counter: Counter[str], key: str) -> Iterator[None]:
-    counter[key] += 1
-    try:
-        yield
-    finally:
-        counter[key] -= 1
+def canonical(address: str) -> str:
+    """One spelling for every IP address, without its zone.
 
-
-def _host(value: Any) -> str:
-    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
-    return text.partition("%")[0].lower()
+    Raises:
+        ValueError: not an IP address.
+    """
+    return str(ipaddress.ip_address(address.partition("%")[0]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +12,10 @@ from time import monotonic, perf_counter
 
 from sparkgate.policy.rules import Class, Finding, Overrun, Rule, Rulebook, Verdict, load, shipped
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import views
+from sparkgate.policy.views import View, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
+ROUNDS = 4
 STRENGTH: dict[Verdict, int] = {"allow": 0, "redact": 1, "block": 2}
 
 
@@ -36,14 +39,16 @@ class Withheld:
 class Decision:
     """`released` is what may leave: the text itself, a redacted copy, or "" when blocked.
 
+    `findings` are disjoint; `spans` are all places that any rule matched, before overlapping ones were joined.
     `reason` is "" or why the decision is a block although no rule asked for it.
     """
 
     verdict: Verdict
     released: str
-    findings: tuple[Withheld, ...]
-    elapsed_us: int
+    findings: tuple[Withheld, ...] = ()
+    elapsed_us: int = 0
     reason: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -82,30 +87,46 @@ class Policy:
         """Decide over `text`. Never raises: whatever goes wrong is a block that names its reason."""
         start = perf_counter()
         try:
-            verdict, released, findings, reason = self._judge(text)
+            decision = self._judge(text)
         except Overrun:
-            verdict, released, findings, reason = "block", "", (), "policy-deadline"
+            decision = Decision("block", "", reason="policy-deadline")
         except Exception:
-            verdict, released, findings, reason = "block", "", (), "policy-fault"
-        return Decision(verdict, released, findings, round((perf_counter() - start) * 1e6), reason)
+            decision = Decision("block", "", reason="policy-fault")
+        return dataclasses.replace(decision, elapsed_us=round((perf_counter() - start) * 1e6))
 
-    def _judge(self, text: str) -> tuple[Verdict, str, tuple[Withheld, ...], str]:
+    def _judge(self, text: str) -> Decision:
         if len(text.encode("utf-8", "surrogatepass")) > self.max_bytes:
-            return "block", "", (), "input-too-long"
+            return Decision("block", "", reason="input-too-long")
         if any("\ud800" <= character <= "\udfff" for character in text):
-            return "block", "", (), "not-unicode"
-        findings = merge(self._find(text, monotonic() + self.deadline_s))
-        verdict: Verdict = "allow"
-        for finding in findings:
-            verdict = max(verdict, finding.verdict, key=STRENGTH.__getitem__)
-        return verdict, "" if verdict == "block" else replace(text, findings), findings, ""
+            return Decision("block", "", reason="not-unicode")
+        deadline = monotonic() + self.deadline_s
+        found = self._find(views(text), deadline)
+        for _ in range(ROUNDS):
+            findings = merge(found)
+            verdict = strongest(findings)
+            released = replace(text, findings)
+            # What was taken out may have hidden something from a rule; a redacted text is judged again.
+            more = self._find([released], deadline) if verdict == "redact" else []
+            if not more:
+                spans = tuple(dict.fromkeys((one.start, one.end) for one in found))
+                return Decision(verdict, "" if verdict == "block" else released.text, findings, spans=spans)
+            found += more
+        return Decision("block", "", reason="policy-unstable")
 
-    def _find(self, text: str, deadline: float) -> list[Withheld]:
+    def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
-        for view in views(text):
+        for view in forms:
             hits = self.book.find(view.text, deadline)
             found += [_withheld(hit, view.span(hit.start, hit.end)) for hit in _unshielded(hits)]
         return found
+
+
+def strongest(findings: Iterable[Withheld]) -> Verdict:
+    """The strongest verdict of all; allow when there are none."""
+    verdict: Verdict = "allow"
+    for finding in findings:
+        verdict = max(verdict, finding.verdict, key=STRENGTH.__getitem__)
+    return verdict
 
 
 def _unshielded(hits: list[Finding]) -> list[Finding]:
@@ -139,15 +160,31 @@ def _union(a: Withheld, b: Withheld) -> Withheld:
     return Withheld(lead.rule, lead.cls, *span, lead.replacement, lead.verdict)
 
 
-def replace(text: str, findings: Iterable[Withheld]) -> str:
-    """`text` with each (disjoint, ordered) span replaced once."""
-    parts, last = [], 0
+def replace(text: str, findings: Iterable[Withheld]) -> View:
+    """`text` with each (disjoint, ordered) span replaced once, as a view of the original."""
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+
+    def add(part: str, begins: Iterable[int], stops: Iterable[int]) -> None:
+        parts.append(part)
+        starts.extend(begins)
+        ends.extend(stops)
+
     for finding in findings:
-        parts += [text[last : finding.start], finding.replacement]
+        kept = range(last, finding.start)
+        add(text[last : finding.start], kept, (index + 1 for index in kept))
+        size = len(finding.replacement)
+        add(finding.replacement, [finding.start] * size, [finding.end] * size)
         last = finding.end
-    return "".join(parts) + text[last:]
+    kept = range(last, len(text))
+    add(text[last:], kept, (index + 1 for index in kept))
+    return View("released", "".join(parts), tuple(starts), tuple(ends))
 
 
 def _digest(rules: Iterable[Rule]) -> str:
-    lines = (f"{r.id}\0{r.cls}\0{r.verdict}\0{r.pattern.pattern}\0{r.replacement}" for r in rules)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    told = [
+        [r.id, r.cls, r.verdict, list(r.keywords), r.pattern.pattern, list(r.check_names), r.replacement] for r in rules
+    ]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

@@ -21,6 +21,7 @@ SHIPPED = Path(__file__).parent / "rules"
 
 REQUIRED = ("id", "class", "verdict", "keywords", "pattern", "why", "source", "leaks", "clean")
 OPTIONAL = ("replacement", "checks")
+LISTS = ("keywords", "leaks", "clean", "checks")
 
 
 class RuleError(ValueError):
@@ -50,6 +51,7 @@ class Rule:
     source: str
     replacement: str
     checks: tuple[Check, ...] = ()
+    check_names: tuple[str, ...] = ()
     leaks: tuple[str, ...] = field(default=(), repr=False)
     clean: tuple[str, ...] = field(default=(), repr=False)
 
@@ -110,15 +112,17 @@ def _matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
     if left_s <= 0:
         raise Overrun(rule.id)
     group = "value" if "value" in rule.pattern.groupindex else 0
+    found = []
     try:
-        return [
-            Finding(rule, *match.span(group))
-            for match in rule.pattern.finditer(text, timeout=left_s)
-            if match.span(group)[0] >= 0
-            and all(check(match[group], text, match.start(group)) for check in rule.checks)
-        ]
+        for match in rule.pattern.finditer(text, timeout=left_s):
+            start, end = match.span(group)
+            if 0 <= start < end and all(check(match[group], text, start) for check in rule.checks):
+                found.append(Finding(rule, start, end))
+            if monotonic() > deadline:
+                raise Overrun(rule.id)
     except TimeoutError as error:
         raise Overrun(rule.id) from error
+    return found
 
 
 def load(paths: Iterable[Path]) -> tuple[Rule, ...]:
@@ -137,13 +141,23 @@ def shipped() -> tuple[Rule, ...]:
 
 
 def _load_file(path: Path) -> list[Rule]:
+    return [parse(table, str(path)) for table in read_tables(path, "rule")]
+
+
+def read_tables(path: Path, name: str) -> list[dict[str, Any]]:
+    """The `[[name]]` tables of a TOML file.
+
+    Raises:
+        RuleError: the file cannot be read, is not TOML, or holds anything else.
+    """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RuleError(f"{path}: {error}") from error
-    if set(data) - {"rule"}:
-        raise RuleError(f"{path}: only [[rule]] tables are known here, not {sorted(set(data) - {'rule'})}")
-    return [parse(table, str(path)) for table in data.get("rule", [])]
+    except (OSError, ValueError, RecursionError) as error:
+        raise RuleError(f"{path}: not usable as TOML: {error}") from error
+    tables = data.get(name, [])
+    if set(data) - {name} or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise RuleError(f"{path}: only [[{name}]] tables are known here")
+    return tables
 
 
 def parse(table: Mapping[str, Any], where: str) -> Rule:
@@ -153,10 +167,12 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         RuleError: naming `where`, the rule and what to change.
     """
     name = f"{where}: rule {table.get('id', '(no id)')!r}"
-    _check_shape(table, name)
     try:
+        _check_shape(table, name)
         pattern = regex.compile(table["pattern"])
         checks = tuple(parse_check(text) for text in table.get("checks", ()))
+    except RuleError:
+        raise
     except (regex.error, ValueError) as error:
         raise RuleError(f"{name}: {error}") from error
     return Rule(
@@ -169,6 +185,7 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         source=table["source"],
         replacement=table.get("replacement", f"[{table['class']}]"),
         checks=checks,
+        check_names=tuple(table.get("checks", ())),
         leaks=tuple(fill(text) for text in table["leaks"]),
         clean=tuple(fill(text) for text in table["clean"]),
     )
@@ -179,11 +196,25 @@ def _check_shape(table: Mapping[str, Any], name: str) -> None:
     unknown = sorted(set(table) - set(REQUIRED) - set(OPTIONAL))
     if missing or unknown:
         raise RuleError(f"{name}: " + "; ".join(_complaints(missing, unknown)))
+    for key in (*REQUIRED, *OPTIONAL):
+        _check_type(table.get(key), name, key)
     if table["class"] not in get_args(Class) or table["verdict"] not in get_args(Verdict):
         raise RuleError(f"{name}: class is one of {get_args(Class)}, verdict one of {get_args(Verdict)}")
+    if regex.compile(table["pattern"]).fullmatch(""):
+        raise RuleError(f"{name}: the pattern matches nothing at all; it needs at least one character")
     loud = [word for word in table["keywords"] if word != word.lower()]
     if loud:
         raise RuleError(f"{name}: keywords are lower case, these are not: {loud}")
+
+
+def _check_type(value: Any, name: str, key: str) -> None:
+    if value is None:
+        return
+    if key not in LISTS and not isinstance(value, str):
+        raise RuleError(f"{name}: {key} must be text in quotes")
+    words = value if isinstance(value, list) else [None]
+    if key in LISTS and not all(isinstance(word, str) and word for word in words):
+        raise RuleError(f"{name}: {key} must be a list of texts, none of them empty")
 
 
 def _complaints(missing: Sequence[str], unknown: Sequence[str]) -> Iterable[str]:

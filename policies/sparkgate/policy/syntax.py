@@ -21,34 +21,39 @@ class Form:
     """A kind of live word: `rewrite` is None when the query is refused for it."""
 
     rule: str
-    pattern: re.Pattern[str]
+    matches: Callable[[str], bool]
     rewrite: Callable[[str], str] | None
     note: str
+
+
+def _like(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda word: compiled.fullmatch(word) is not None
 
 
 FORMS = (
     Form(
         "searxng-external-bang",
-        re.compile(r"!!.+"),
+        _like(r"!!.+"),
         None,
         "`!!name` sends the query past SearXNG to another site",
     ),
-    Form("searxng-lucky", re.compile(r"!!"), lambda word: "", "a bare `!!` was taken out"),
+    Form("searxng-lucky", _like(r"!!"), lambda word: "", "a bare `!!` was taken out"),
     Form(
         "searxng-engine-bang",
-        re.compile(r"!\w.*"),
+        _like(r"!\w.*"),
         lambda word: word.lstrip("!"),
         "a leading `!` was taken out; choose engines with the engines argument",
     ),
     Form(
         "searxng-language",
-        re.compile(r":[^\W\d]\S+"),
+        _like(r":[^\W\d]\S+"),
         lambda word: f'"{word}"',
         "a word starting with `:` was quoted; choose a language with the language argument",
     ),
     Form(
         "searxng-timeout",
-        re.compile(r"<\d+"),
+        lambda word: word[:1] == "<" and word[1:].isdigit(),
         lambda word: f'"{word}"',
         "a word like `<3` was quoted, as SearXNG reads it as a timeout",
     ),
@@ -85,7 +90,7 @@ def neutralise(query: str) -> Neutral:
 def form_of(word: str) -> Form | None:
     """The kind of live word this is, if any."""
     bare = _bare(word)
-    return next((form for form in FORMS if form.pattern.fullmatch(bare)), None)
+    return next((form for form in FORMS if form.matches(bare)), None)
 
 
 def _bare(word: str) -> str:

@@ -6,34 +6,54 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-KEPT_CONTROLS = frozenset("\t\n\r")
+import regex
+
+_INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
+_CLUSTER = regex.compile(r"\X", regex.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One form of a text. `origin[i]` is the index in the original of character i; empty means identity."""
+    """One form of a text. Character i came from `starts[i]` up to `ends[i]` of the original; empty means itself."""
 
     name: str
     text: str
-    origin: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Indices in this view → the half-open span of the original they came from."""
-        if not self.origin:
+        """Half-open indices in this view → the span of the original they came from."""
+        if not self.starts:
             return start, end
-        return self.origin[start], self.origin[end - 1] + 1
+        return min(self.starts[start:end]), max(self.ends[start:end])
 
 
 def is_invisible(character: str) -> bool:
-    """Format, control and private characters that a reader does not see (Unicode categories Cf, Cc, Co, Cs)."""
-    return character not in KEPT_CONTROLS and unicodedata.category(character) in ("Cf", "Cc", "Co", "Cs")
+    """Characters that a reader does not see: format, control, private, and those Unicode says are drawn as nothing."""
+    return _INVISIBLE.match(character) is not None
 
 
 def views(text: str) -> Iterator[View]:
-    """The text as it is, then the text without invisible characters where it has any."""
+    """The text as it is; then, where it differs, with invisible characters out and compatibility forms folded.
+
+    The second form is NFKC of each user-perceived character, so that a full-width letter or a decomposed umlaut is
+    the letter it looks like.
+    """
     yield View("raw", text)
     if text.isascii() and text.isprintable():
         return
-    kept = [index for index, character in enumerate(text) if not is_invisible(character)]
-    if len(kept) < len(text):
-        yield View("visible", "".join(text[index] for index in kept), tuple(kept))
+    plain = _normal(text)
+    if plain.text != text:
+        yield plain
+
+
+def _normal(text: str) -> View:
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for cluster in _CLUSTER.finditer(text):
+        folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
+        parts.append(folded)
+        starts += [cluster.start()] * len(folded)
+        ends += [cluster.end()] * len(folded)
+    return View("normal", "".join(parts), tuple(starts), tuple(ends))
