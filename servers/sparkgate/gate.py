@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -48,6 +49,7 @@ class Gate:
         self._quiet_since = time.monotonic()
         self._listener: asyncio.Server | None = None
         self._inode = 0
+        self._stirred: asyncio.Event | None = None
 
     async def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
         """Serve until told to end, or idle for `idle_s`; `ready` is called when the first connection may come."""
@@ -56,10 +58,13 @@ class Gate:
         self._inode = os.stat(self.path).st_ino
         self._listener = await asyncio.start_unix_server(self._connected, sock=listener, **KEEP_SOCKET_FILE)
         ready()
+        stirred = self._stirred = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.retire)
         while not self._may_end():
-            await asyncio.sleep(WATCH_S if not self.retiring else 0.05)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stirred.wait(), WATCH_S)
+            stirred.clear()
             self._watch()
 
     def _may_end(self) -> bool:
@@ -91,7 +96,13 @@ class Gate:
         if self.lock is not None:
             os.close(self.lock)
         self.lock = None
+        self._stir()
         self._closing = [asyncio.ensure_future(session.close_when_quiet()) for session in self.sessions]
+
+    def _stir(self) -> None:
+        """Let `run` look at once whether it may end."""
+        if self._stirred:
+            self._stirred.set()
 
     def status(self) -> dict[str, Any]:
         """What `sparkgate gate status --json` prints."""
@@ -173,6 +184,7 @@ class Gate:
             await session.serve(build(self.services, caller))
         finally:
             self.sessions.discard(session)
+            self._stir()
 
 
 def toolsets() -> dict[str, Any]:
