@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import os
+import pwd
 
 SOCKET_PATH_MAX_BYTES = 107
 """sun_path of Linux holds 108 bytes with the closing NUL (unix(7))."""
@@ -58,8 +60,6 @@ def gate_name(config: str, state: str | None = None) -> str:
 
     Only the account's own default places make it `gate`, so that a changed HOME does not meet the gate of another.
     """
-    import pwd
-
     state = state or state_dir()
     try:
         account = pwd.getpwuid(os.getuid()).pw_dir
@@ -67,9 +67,7 @@ def gate_name(config: str, state: str | None = None) -> str:
         account = ""
     if (config, state) == (f"{account}/.config/sparkgate/config.toml", f"{account}/.local/state/sparkgate"):
         return "gate"
-    from hashlib import sha256
-
-    return f"gate-{sha256(os.fsencode(config) + bytes(1) + os.fsencode(state)).hexdigest()[:8]}"
+    return f"gate-{binascii.crc32(os.fsencode(config) + bytes(1) + os.fsencode(state)):08x}"
 
 
 def socket_path(config: str) -> str:
