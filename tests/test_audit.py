@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome, load_key, read_rows
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome, read_rows
+from sparkgate.policy.keys import load_key
 
 PATIENCE_S = 60.0
 KEY = b"k" * 32
@@ -29,7 +30,8 @@ COLUMNS = (
 WRITER = """
 import sys
 from pathlib import Path
-from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome, load_key
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
+from sparkgate.policy.keys import load_key
 path, count, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 log = AuditLog(path, b"k" * 32)
 def intent(sent):
@@ -230,7 +232,7 @@ def test_a_folder_in_the_place_of_the_key_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_crash_left_beside_the_key_does_not_stop_the_next_start(tmp_path: Path) -> None:
     """Process ids come again, in a container with every start."""
-    program = "import sys; from pathlib import Path; from sparkgate.policy.audit import load_key; import os\n"
+    program = "import sys; from pathlib import Path; from sparkgate.policy.keys import load_key; import os\n"
     crash = "os.link = lambda *_: os._exit(9)\nload_key(Path(sys.argv[1]))"
     path = tmp_path / "audit.key"
     crashed = subprocess.run([sys.executable, "-I", "-c", program + crash, str(path)], check=False)
@@ -242,7 +244,7 @@ def test_what_a_crash_left_beside_the_key_does_not_stop_the_next_start(tmp_path:
 
 def test_processes_that_make_the_key_at_once_agree_on_it(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from sparkgate.policy.audit import load_key\n"
+        "import sys; from pathlib import Path; from sparkgate.policy.keys import load_key\n"
         "print('ready', flush=True); sys.stdin.readline(); print(load_key(Path(sys.argv[1])).hex())"
     )
     argv = [sys.executable, "-I", "-c", program, str(tmp_path / "keys" / "audit.key")]

@@ -22,10 +22,11 @@ import anyio
 import pytest
 from fake_searxng import FakeSearxng, Reply
 
-from sparkgate.policy.audit import AuditLog, Caller, load_key, read_rows
+from sparkgate.policy.audit import AuditLog, Caller, read_rows
 from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
+from sparkgate.policy.keys import load_key
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
 

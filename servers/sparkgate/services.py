@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkgate.policy.audit import AuditLog, LogUnavailable, load_key
+from sparkgate.policy.audit import AuditLog, LogUnavailable
 from sparkgate.policy.egress import Egress, Transport
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
+from sparkgate.policy.keys import load_key
 from sparkgate.policy.rules import RuleError
 from sparkgate.settings import Settings, SettingsError, load
 

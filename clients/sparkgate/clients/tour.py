@@ -19,8 +19,10 @@ from rich.console import Console
 from rich.text import Text
 
 from sparkgate.clients.audit import LISTED, table
+from sparkgate.clients.host import HostError, HostSession
 from sparkgate.clients.output import console, fail, print_json, save_picture
 from sparkgate.clients.sample_index import SampleIndex
+from sparkgate.clients.search import show
 from sparkgate.embedded import Embedded, EmbeddedError
 from sparkgate.policy.samples import fill
 from sparkgate.settings import state_dir
@@ -147,26 +149,23 @@ class Tour:
         return {"answers": answers, "log": rows, "index_received": self.index.queries, "seconds": monotonic() - start}
 
     def _ask(self) -> list[dict[str, Any]]:
-        from sparkgate.clients.host import HostError, HostSession
-        from sparkgate.clients.search import show
-
         self._head(2, "Three queries, asked as a host asks: over standard input of the stdio server")
-        answers = []
         try:
             with HostSession("search", str(self.config), self.environment) as session:
-                for stop in STOPS:
-                    query = stop.query.format(token=TOKEN)
-                    self.out.print(Text(f"\n{stop.about}", style="bold"))
-                    self.out.print(Text(f"asked:  {query.replace(TOKEN, TOKEN[:8] + '… (a made-up token)')}"))
-                    answer = session.call("web_search", {"query": query, "max_results": 2})
-                    answers.append(answer)
-                    if answer["ok"]:
-                        show(answer, self.out)
-                    else:
-                        self.out.print(Text(f"{answer['code']}: {answer['message']}", style="red"))
+                return [self._ask_one(session, stop) for stop in STOPS]
         except HostError as error:
             raise TourError(f"the search server failed: {error}") from error
-        return answers
+
+    def _ask_one(self, session: HostSession, stop: Stop) -> dict[str, Any]:
+        query = stop.query.format(token=TOKEN)
+        self.out.print(Text(f"\n{stop.about}", style="bold"))
+        self.out.print(Text(f"asked:  {query.replace(TOKEN, TOKEN[:8] + '… (a made-up token)')}"))
+        answer = session.call("web_search", {"query": query, "max_results": 2})
+        if answer["ok"]:
+            show(answer, self.out)
+        else:
+            self.out.print(Text(f"{answer['code']}: {answer['message']}", style="red"))
+        return answer
 
     def _show_log(self) -> list[dict[str, Any]]:
         from sparkgate.policy.audit import read_rows

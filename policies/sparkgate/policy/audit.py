@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 import sqlite3
 import threading
 import time
@@ -22,79 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
-migration = Migrations("audit")
+from sparkgate.policy.audit_schema import APPLICATION_ID, PARTS, migration
 
 BUSY_TIMEOUT_MS = 10_000
-APPLICATION_ID = 0x5350_4B47
-"""Marks the file as ours in its header (`PRAGMA application_id`): "SPKG"."""
-PARTS = frozenset(
-    {
-        "outbound",
-        "outcome",
-        *(f"{t}_no_{what}" for t in ("outbound", "outcome") for what in ("update", "delete", "replace")),
-    }
-)
-"""Tables and triggers without which a file is not this log."""
-
-OUTBOUND = """
-CREATE TABLE outbound (
-    id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
-    at_us INTEGER NOT NULL,
-    session TEXT NOT NULL,
-    host TEXT NOT NULL,
-    host_version TEXT NOT NULL,
-    pid INTEGER NOT NULL,
-    uid INTEGER NOT NULL,
-    cwd TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    destination TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    verdict TEXT NOT NULL CHECK (verdict IN ('allow', 'redact', 'block')),
-    sent TEXT NOT NULL CHECK (verdict <> 'block' OR sent = ''),
-    findings TEXT NOT NULL,
-    withheld TEXT NOT NULL,
-    policy TEXT NOT NULL,
-    decision_us INTEGER NOT NULL
-) STRICT
-"""
-
-OUTCOME = """
-CREATE TABLE outcome (
-    outbound_id INTEGER PRIMARY KEY REFERENCES outbound (id),
-    at_us INTEGER NOT NULL,
-    outcome TEXT NOT NULL,
-    status INTEGER,
-    bytes INTEGER,
-    elapsed_us INTEGER
-) STRICT
-"""
-
-# REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well (an id that
-# SQLite has still to choose reads as -1 here).
-APPEND_ONLY = """
-CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
-    WHEN NEW.{key} > 0 AND EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-"""
-
-
-@migration()
-def create_tables(db: Database) -> None:
-    for table, key, create in (("outbound", "id", OUTBOUND), ("outcome", "outbound_id", OUTCOME)):
-        db.execute(create)
-        for statement in APPEND_ONLY.format(table=table, key=key).split(";\nCREATE"):
-            db.execute(statement if statement.lstrip().startswith("CREATE") else "CREATE" + statement)
-
-
-@migration()
-def index_sessions(db: Database) -> None:
-    db.execute("CREATE INDEX outbound_by_session ON outbound (session, id)")
 
 
 class LogUnavailable(Exception):
@@ -323,37 +253,3 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
     row["findings"] = json.loads(row["findings"])
     row["withheld"] = json.loads(row["withheld"])
     return row
-
-
-def load_key(path: Path) -> bytes:
-    """The digest key at `path`, made (32 random bytes, 0600) when absent; never replaced.
-
-    Raises:
-        LogUnavailable: the file cannot be read or is too short to be a key.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not path.exists():
-            _create_key(path)
-        key = path.read_bytes()
-    except OSError as error:
-        raise LogUnavailable(f"cannot read the key {path}: {error.strerror}") from error
-    if len(key) < 32:
-        raise LogUnavailable(f"the key {path} is damaged ({len(key)} bytes); restore it, or move it away for a new one")
-    return key
-
-
-def _create_key(path: Path) -> None:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(descriptor, secrets.token_bytes(32))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(draft, path)  # fails when another process was first: its key stands
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
