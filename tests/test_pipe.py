@@ -28,7 +28,10 @@ def test_the_pipe_imports_nothing_but_the_standard_library() -> None:
     script = "import sys; before = set(sys.modules); import sparkgate.stdio; print(*sys.modules.keys() - before)"
     run = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
     foreign = {name for name in run.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
-    assert foreign == {"sparkgate", *(f"sparkgate.{name}" for name in ("stdio", "paths", "starter", "version", "wire"))}
+    assert foreign == {
+        "sparkgate",
+        *(f"sparkgate.{name}" for name in ("stdio", "link", "paths", "starter", "version", "wire")),
+    }
 
 
 def test_a_search_goes_from_the_host_to_searxng_and_back(host: Host, searxng: FakeSearxng) -> None:

@@ -30,10 +30,10 @@ NETWORK = (
 MAY_REACH_OUT = {
     "policies/sparkgate/policy/egress.py": "the way out",
     "policies/sparkgate/policy/local.py": "the door to configured origins",
-    "servers/sparkgate/stdio.py": "connects to the gate's Unix socket",
+    "servers/sparkgate/link.py": "connects to the gate's Unix socket",
+    "servers/sparkgate/stdio.py": "holds that connection",
     "servers/sparkgate/daemon.py": "binds the gate's Unix socket",
     "servers/sparkgate/gate.py": "serves the gate's Unix socket",
-    "servers/sparkgate/session.py": "asks the kernel for the peer of a Unix socket",
 }
 MAY_IMPORT = {
     "policies": {"policy"},

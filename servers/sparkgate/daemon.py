@@ -119,7 +119,8 @@ def detach(log_path: str) -> Launcher:
     os.setsid()
     if os.fork():
         os._exit(0)
-    os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
+    os.umask(0o077)
+    os.makedirs(os.path.dirname(log_path), exist_ok=True)
     put_aside(log_path)
     output = os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)

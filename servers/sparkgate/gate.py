@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
 from sparkgate.daemon import CannotStart, Launcher, detach, listen, take_lock
+from sparkgate.link import peer
 from sparkgate.version import __version__
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
+MAX_SESSIONS = 256
+FILES_WANTED = 4096
 HELLO_TIMEOUT_S = 5.0
 
 
@@ -44,34 +48,31 @@ class Gate:
         self.path = paths.socket_path(config)
         self.started_at = time.time()
         self.sessions: set[Session] = set()
-        self.jobs: set[str] = set()
         self.retiring = False
         self._quiet_since = time.monotonic()
         self._listener: asyncio.Server | None = None
         self._inode = 0
         self._stirred: asyncio.Event | None = None
+        self._closing: list[asyncio.Future[None]] = []
 
     async def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
         """Serve until told to end, or idle for `idle_s`; `ready` is called when the first connection may come."""
         import asyncio
 
+        stirred = self._stirred = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         self._inode = os.stat(self.path).st_ino
         self._listener = await asyncio.start_unix_server(self._connected, sock=listener, **KEEP_SOCKET_FILE)
         ready()
-        stirred = self._stirred = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.retire)
-        while not self._may_end():
+        while not self.retiring or self.sessions:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stirred.wait(), WATCH_S)
             stirred.clear()
             self._watch()
 
-    def _may_end(self) -> bool:
-        return self.retiring and not self.sessions and not self.jobs
-
     def _watch(self) -> None:
-        if self.sessions or self.jobs:
+        if self.sessions:
             self._quiet_since = time.monotonic()
         if time.monotonic() - self._quiet_since > self.idle_s or not self._still_reachable():
             self.retire()
@@ -83,7 +84,7 @@ class Gate:
             return False
 
     def retire(self) -> None:
-        """Stop listening and let a successor start; running calls and jobs end first, then this process."""
+        """Stop listening and let a successor start; running calls end first, then this process."""
         import asyncio
 
         if self.retiring:
@@ -96,8 +97,14 @@ class Gate:
         if self.lock is not None:
             os.close(self.lock)
         self.lock = None
+        self._closing = [asyncio.ensure_future(session.retire()) for session in self.sessions]
         self._stir()
-        self._closing = [asyncio.ensure_future(session.close_when_quiet()) for session in self.sessions]
+
+    def _signalled(self) -> None:
+        """The first signal retires the gate, a second one cuts its calls off."""
+        for session in self.sessions if self.retiring else ():
+            session.abort()
+        self.retire()
 
     def _stir(self) -> None:
         """Let `run` look at once whether it may end."""
@@ -112,7 +119,7 @@ class Gate:
             "version": __version__,
             "sessions": len(self.sessions),
             "calls": sum(session.calls for session in self.sessions),
-            "jobs": len(self.jobs),
+            "jobs": 0,
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,
@@ -132,9 +139,9 @@ class Gate:
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         import asyncio
 
-        from sparkgate.session import BadHello, peer_of, read_first_line, read_hello
+        from sparkgate.session import BadHello, read_first_line, read_hello
 
-        pid, uid = peer_of(writer)
+        pid, uid = peer(writer.get_extra_info("socket"))
         if uid != os.getuid():
             await _say(writer, gate="refused", reason="this gate belongs to another user")
             return
@@ -147,6 +154,10 @@ class Gate:
             return
         if hello.toolset == "control":
             await self._control(hello, writer)
+        elif hello.config not in ("", self.config):
+            await _say(writer, gate="refused", reason="this gate serves another configuration")
+        elif len(self.sessions) >= MAX_SESSIONS:
+            await _say(writer, gate="refused", reason=f"{MAX_SESSIONS} sessions are open already")
         elif self.retiring or (hello.version != __version__ and not hello.again):
             self.retire()
             await _say(writer, gate="retiring", version=__version__)
@@ -212,15 +223,8 @@ def serve(config: str, lock: int, launcher: Launcher) -> None:
     from pathlib import Path
 
     from sparkgate import log
-    from sparkgate.policy.guard import Guard
-    from sparkgate.services import Services
 
-    toolsets()
-    log.capture_libraries()
-    guard = Guard()
-    guard.install()
-    services = Services(Path(config), Path(paths.state_dir()), guard)
-    gate = Gate(config, services, lock, _idle_s(Path(config)))
+    gate = Gate(config, _services(config), lock, _idle_s(Path(config)))
     listener = listen(gate.path)
     log.info("gate_started", pid=os.getpid(), version=__version__)
     try:
@@ -234,27 +238,38 @@ def serve(config: str, lock: int, launcher: Launcher) -> None:
 def serve_in_process(toolset: str, config: str, host: str) -> None:
     """Serve one toolset over this process's own standard streams, without a gate; returns when the host closes."""
     import asyncio
-    from pathlib import Path
 
     from mcp.server.stdio import stdio_server
 
-    from sparkgate import log
     from sparkgate.policy.audit import Caller
-    from sparkgate.policy.guard import Guard
-    from sparkgate.services import Services
 
-    log.capture_libraries()
-    guard = Guard()
-    guard.install()
-    services = Services(Path(config), Path(paths.state_dir()), guard)
     caller = Caller(f"pid-{os.getpid()}", host, pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
-    server = toolsets()[toolset](services, caller)
+    server = toolsets()[toolset](_services(config), caller)
 
     async def run() -> None:
         async with stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
     asyncio.run(run())
+
+
+def _services(config: str) -> Services:
+    """What the toolsets need; from here on this process reaches nothing without a permit, and makes private files."""
+    from pathlib import Path
+
+    from sparkgate import log
+    from sparkgate.policy.guard import Guard
+    from sparkgate.services import Services
+
+    toolsets()
+    os.umask(0o077)
+    paths.private_dir(paths.state_dir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES_WANTED)), hard))
+    log.capture_libraries()
+    guard = Guard()
+    guard.install()
+    return Services(Path(config), Path(paths.state_dir()), guard)
 
 
 def _idle_s(config: Any) -> float:
@@ -276,6 +291,9 @@ def main(arguments: list[str] | None = None) -> int:
     except CannotStart as error:
         launcher.failed(error)
         return error.code
+    except Exception as error:
+        launcher.failed(CannotStart(f"{type(error).__name__} while starting the gate: {error}"))
+        raise
     return 0
 
 

@@ -23,10 +23,7 @@ def info(event: str, **fields: Any) -> None:
 def describe(problem: BaseException) -> dict[str, Any]:
     """Type and place of an exception; its text may hold a query, so it is left out."""
     frames = traceback.extract_tb(problem.__traceback__)
-    return {
-        "exception": type(problem).__name__,
-        "at": [f"{frame.filename}:{frame.lineno}" for frame in frames[-4:]],
-    }
+    return {"exception": type(problem).__name__, "frames": [f"{one.filename}:{one.lineno}" for one in frames[-4:]]}
 
 
 def _write(level: str, event: str, fields: dict[str, Any], stream: TextIO | None = None) -> None:
@@ -46,7 +43,16 @@ class LibraryHandler(logging.Handler):
     A library's message can echo a value it was given (pydantic does), so only its place is kept.
     """
 
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._told: dict[str, float] = {}
+
     def emit(self, record: logging.LogRecord) -> None:
+        """One line a second from each place, so that a fault that repeats does not fill the disk."""
+        place = f"{record.name}:{record.lineno}"
+        if record.created - self._told.get(place, 0.0) < 1.0:
+            return
+        self._told[place] = record.created
         fields: dict[str, Any] = {"logger": record.name, "at_line": f"{record.module}:{record.lineno}"}
         if record.exc_info and record.exc_info[1]:
             fields |= describe(record.exc_info[1])

@@ -79,17 +79,19 @@ def log_path(config: str) -> str:
 
 
 def private_dir(path: str) -> str:
-    """Make `path` (0700) when absent and return it.
+    """Make `path` when absent, close it to others (0700), and return it.
 
     Raises:
-        PermissionError: it exists and belongs to somebody else, or others may enter it.
+        OSError: it is not a folder, or not ours; the message says what to do.
     """
     os.makedirs(path, mode=0o700, exist_ok=True)
-    found = os.stat(path)
-    if found.st_uid != os.getuid():
-        raise PermissionError(f"{path} belongs to another user; remove it or set XDG_RUNTIME_DIR to a folder of yours")
-    if found.st_mode & 0o077:
-        os.chmod(path, 0o700)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(folder).st_uid != os.getuid():
+            raise PermissionError(f"{path} belongs to another user; remove it, or use a folder of yours")
+        os.fchmod(folder, 0o700)
+    finally:
+        os.close(folder)
     return path
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sparkgate.embedded_process import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
 from sparkgate.policy.egress import Egress, Transport
 from sparkgate.policy.guard import Guard
@@ -16,7 +17,7 @@ from sparkgate.policy.rules import RuleError
 from sparkgate.settings import Settings, SettingsError, load
 
 EMBEDDED_RECORD = "searxng/instance.json"
-Stamps = tuple[tuple[str, int, int], ...]
+Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 class NotReady(Exception):
@@ -62,11 +63,11 @@ class Services:
         if self._live is None or stamps != self._stamps:
             self._live = None
             self._live, self._stamps = self._build(), stamps
-        return self._live
+        return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
 
     def _files(self) -> Iterable[Path]:
         folder = self.config.parent
-        yield from (self.config, folder / "terms.toml", folder / "rules", self.state / EMBEDDED_RECORD)
+        yield from (self.config, folder / "terms.toml", folder / "rules")
         yield from sorted((folder / "rules").glob("*.toml"))
 
     def _build(self) -> Live:
@@ -84,23 +85,27 @@ class Services:
             raise NotReady("policy_error", str(error)) from error
         except LogUnavailable as error:
             raise NotReady("log_unavailable", str(error)) from error
-        url = settings.searxng.url or embedded_url(self.state)
-        return Live(settings, Egress(policy, self._log, self.guard, self.transport), url)
+        return Live(settings, Egress(policy, self._log, self.guard, self.transport), settings.searxng.url)
 
 
 def embedded_url(state: Path) -> str:
-    """Address of the embedded SearXNG as `sparkgate searxng up` recorded it; "" when there is none."""
+    """Address of the embedded SearXNG as `sparkgate searxng up` recorded it; "" when there is none that runs.
+
+    The recorded process must be the one that was started: after a reboot, its port may be somebody else's.
+    """
     try:
-        return str(json.loads((state / EMBEDDED_RECORD).read_text(encoding="utf-8"))["url"])
+        record = json.loads((state / EMBEDDED_RECORD).read_text(encoding="utf-8"))
+        ours = record["source"] == record["url"] or Process(record["pid"], record["birth"]).alive()
+        return str(record["url"]) if ours else ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _stamps(files: Iterable[Path]) -> Iterable[tuple[str, int, int]]:
+def _stamps(files: Iterable[Path]) -> Iterable[tuple[str, int, int, int]]:
     for file in files:
         try:
             found = file.stat()
         except OSError:
-            yield str(file), 0, 0
+            yield str(file), 0, 0, 0
         else:
-            yield str(file), found.st_mtime_ns, found.st_size
+            yield str(file), found.st_ino, found.st_mtime_ns, found.st_size

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import struct
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,14 +16,18 @@ from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
 from sparkgate import wire
+from sparkgate.link import HELLO_FORMAT
 
 HELLO_MAX_BYTES = 16_384
 READ_BYTES = 65_536
-_UCRED = struct.Struct("iII")
-"""pid, uid, gid: `struct ucred` of unix(7)."""
+OPEN_REQUESTS = 32
+"""Requests of one session at a time; a host that asks for more, or reads no answers, gets errors for the rest."""
+DRAIN_S = 30.0
+"""Longest wait for the calls of a session when the gate retires."""
+BUSY = f"{OPEN_REQUESTS} requests are open already; wait for an answer"
 
 
-class BadHello(ValueError):
+class BadHello(Exception):
     """A connection that does not say who it is."""
 
 
@@ -35,6 +37,7 @@ class Hello:
 
     toolset: str
     version: str
+    config: str = ""
     cwd: str = ""
     host: str = ""
     again: bool = False
@@ -49,86 +52,20 @@ def read_hello(line: bytes) -> Hello:
     """
     try:
         data = json.loads(line)
-        if data["sparkgate"] != 1:
-            raise BadHello("this gate speaks hello format 1")
-        return Hello(
-            toolset=str(data["toolset"]),
-            version=str(data["version"]),
-            cwd=str(data.get("cwd", ""))[:4096],
-            host=str(data.get("host", ""))[:80],
-            again=bool(data.get("again")),
-            do=str(data.get("do", "")),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        format_of, toolset, version = data["sparkgate"], str(data["toolset"]), str(data["version"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadHello("the first line must be a sparkgate hello") from error
-
-
-def peer_of(writer: asyncio.StreamWriter) -> tuple[int, int]:
-    """(pid, uid) of the process on the other side, from the kernel (SO_PEERCRED)."""
-    link = writer.get_extra_info("socket")
-    pid, uid, _gid = _UCRED.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    return pid, uid
-
-
-class HostLines:
-    """The connection as the two text files the SDK's stdio transport takes.
-
-    A line that the SDK would drop in silence (too long, not UTF-8, not JSON, not JSON-RPC) is answered here.
-    """
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes = b"") -> None:
-        self._reader, self._writer = reader, writer
-        self._splitter = wire.LineSplitter()
-        self.open = wire.OpenRequests()
-        self.quiet = asyncio.Event()
-        self.quiet.set()
-        self._lines = deque(self._splitter.feed(rest))
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        while True:
-            while self._lines:
-                checked = wire.check(self._lines.popleft())
-                error = checked.error or _protocol_error(checked)
-                if error:
-                    await self._answer(error)
-                else:
-                    self.open.asked(checked.message or {})
-                    self._tell_quiet()
-                    yield checked.line.decode()
-            data = await self._reader.read(READ_BYTES)
-            if not data:
-                return
-            self._lines.extend(self._splitter.feed(data))
-
-    async def write(self, text: str) -> None:
-        await self._answer(text.encode("utf-8", "replace"))
-        self.open.answered(json.loads(text))
-        self._tell_quiet()
-
-    def _tell_quiet(self) -> None:
-        if self.open.ids:
-            self.quiet.clear()
-        else:
-            self.quiet.set()
-
-    async def flush(self) -> None:
-        """Nothing is held back: `write` has drained already."""
-
-    async def _answer(self, data: bytes) -> None:
-        try:
-            self._writer.write(data)
-            await self._writer.drain()
-        except ConnectionError:
-            return  # the reading side sees the end and closes the session
-
-
-def _protocol_error(checked: wire.Checked) -> bytes:
-    try:
-        types.jsonrpc_message_adapter.validate_json(checked.line, by_name=False)
-    except ValidationError:
-        request = wire.request_id_of(checked.message or {})
-        return wire.error_line(request, wire.INVALID_REQUEST, "this is not a JSON-RPC 2.0 message")
-    return b""
+    if format_of != HELLO_FORMAT:
+        raise BadHello(f"this gate speaks hello format {HELLO_FORMAT}")
+    return Hello(
+        toolset=toolset,
+        version=version,
+        config=str(data.get("config", "")),
+        cwd=str(data.get("cwd", ""))[:4096],
+        host=str(data.get("host", ""))[:80],
+        again=bool(data.get("again")),
+        do=str(data.get("do", "")),
+    )
 
 
 async def read_first_line(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
@@ -147,8 +84,102 @@ async def read_first_line(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     return line, rest
 
 
+class HostLines:
+    """The connection as the two text files the SDK's stdio transport takes.
+
+    A line that the SDK would drop in silence (too long, not UTF-8, not JSON, not JSON-RPC) is answered here, and so
+    are requests past `OPEN_REQUESTS`.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes = b"") -> None:
+        self._reader, self._writer = reader, writer
+        self._splitter = wire.LineSplitter()
+        self._lines = deque(self._splitter.feed(rest))
+        self.open = wire.OpenRequests()
+        self.quiet, self.drained = asyncio.Event(), asyncio.Event()
+        self.quiet.set()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while True:
+            while self._lines:
+                line = await self._accepted(wire.check(self._lines.popleft()))
+                if line:
+                    yield line
+            data = await self._reader.read(READ_BYTES)
+            if not data:
+                return
+            self._lines.extend(self._splitter.feed(data))
+
+    async def _accepted(self, checked: wire.Checked) -> str:
+        """The line as the SDK gets it; "" when it was answered here."""
+        message = checked.message
+        if message is not None and message.get("sparkgate") == "drained":
+            self.drained.set()
+            return ""
+        error = checked.error or _protocol_error(checked)
+        request = wire.request_id_of(message or {})
+        if not error and request is not None and len(self.open.ids) >= OPEN_REQUESTS:
+            error = wire.error_line(request, wire.GATE_ERROR, BUSY)
+        if error or message is None:
+            await self.send(error)
+            return ""
+        self.open.asked(message)
+        self._tell_quiet()
+        return _with_object_arguments(checked.line, message)
+
+    async def write(self, text: str) -> None:
+        await self.send(text.encode("utf-8", "replace"))
+        self.open.answered(json.loads(text))
+        self._tell_quiet()
+
+    async def flush(self) -> None:
+        """Nothing is held back: `write` has drained already."""
+
+    async def send(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except ConnectionError:
+            return  # the reading side sees the end and closes the session
+
+    def _tell_quiet(self) -> None:
+        if self.open.ids:
+            self.quiet.clear()
+        else:
+            self.quiet.set()
+
+
+def _protocol_error(checked: wire.Checked) -> bytes:
+    try:
+        types.jsonrpc_message_adapter.validate_json(checked.line, by_name=False)
+    except ValidationError:
+        request = wire.request_id_of(checked.message or {})
+        return wire.error_line(request, wire.INVALID_REQUEST, "this is not a JSON-RPC 2.0 message")
+    return b""
+
+
+def _with_object_arguments(line: bytes, message: dict[str, Any]) -> str:
+    """Small models pass the arguments of a tool as text or as a list; the SDK answers that with a bare error.
+
+    Text that holds a JSON object becomes that object; anything else becomes an argument that no tool has, which the
+    tool answers in words.
+    """
+    params = message.get("params")
+    if message.get("method") != "tools/call" or not isinstance(params, dict):
+        return line.decode()
+    given = params.get("arguments")
+    if given is None or isinstance(given, dict):
+        return line.decode()
+    try:
+        parsed = json.loads(given) if isinstance(given, str) else None
+    except ValueError:
+        parsed = None
+    arguments = parsed if isinstance(parsed, dict) else {"arguments": None}
+    return json.dumps(message | {"params": params | {"arguments": arguments}})
+
+
 class Session:
-    """A served connection; knows how many requests are open, so that a retiring gate can let them end."""
+    """A served connection that can be told to end once its calls have."""
 
     def __init__(self, lines: HostLines, writer: asyncio.StreamWriter) -> None:
         self._lines, self._writer = lines, writer
@@ -163,7 +194,17 @@ class Session:
         async with stdio_server(stream, stream) as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
-    async def close_when_quiet(self) -> None:
-        """Close the connection once every request has its answer."""
-        await self._lines.quiet.wait()
+    async def retire(self) -> None:
+        """Ask the pipe for no more lines, answer those that came, and close; within `DRAIN_S` in any case."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._lines.send(b'{"gate": "retiring"}\n')
+                await self._lines.drained.wait()
+                await self._lines.quiet.wait()
+        except TimeoutError:
+            self.abort()
         self._writer.close()
+
+    def abort(self) -> None:
+        """Close at once; what is running is cancelled."""
+        self._writer.transport.abort()

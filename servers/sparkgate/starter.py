@@ -66,7 +66,7 @@ class Starter:
             [sys.executable, "-I", "-m", "sparkgate.gate", "--detach", "--config", self.config],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
             env=gate_environment(),
             cwd="/",
             start_new_session=True,

@@ -3,8 +3,9 @@
     python -I -m sparkgate.stdio search [--config FILE] [--host NAME] [--env XDG_STATE_HOME=FOLDER]
 
 It connects to the gate's Unix socket (starting the gate when none runs), says in one line who asks, and copies
-lines both ways. It reads the lines only to know which requests are open, so that a gate that ends in mid-call becomes
-a JSON-RPC error and not silence, and so that the next request finds a new gate with the same session set up again.
+lines both ways. It reads the lines only to know which requests are open, so that a gate that ends or freezes in
+mid-call becomes a JSON-RPC error and not silence, and so that the next request finds a new gate with the same session
+set up again.
 """
 
 from __future__ import annotations
@@ -19,60 +20,33 @@ import time
 from typing import Any
 
 from sparkgate import paths, wire
+from sparkgate.link import connect, hello, peer
 from sparkgate.starter import Starter
-from sparkgate.version import __version__
 
 XDG_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 TOOLSETS = ("search", "engine", "bench")
-HELLO_FORMAT = 1
 EOF_GRACE_S = 1.5
 GATE_WAIT_S = 15.0
-TICK_S = 1.0
-CONNECT_TICK_S = 0.01
+SILENCE_S, PING_WAIT_S = 30.0, 10.0
+"""A gate that owes an answer and says nothing for so long is pinged, and given up when it does not answer that."""
+TICK_S, CONNECT_TICK_S = 1.0, 0.01
 CHUNK_BYTES = 65_536
 PIPE_ATOMIC_BYTES = 4096
 """A pipe that is writable takes this much without blocking (pipe(7): PIPE_BUF)."""
 
 GONE = "the gate ended during this call; `sparkgate audit list` tells whether a query had left"
-
-
-def hello(toolset: str, **extra: Any) -> bytes:
-    """The one line a connection starts with."""
-    about = {"sparkgate": HELLO_FORMAT, "toolset": toolset, "version": __version__}
-    about |= {"pid": os.getpid(), "uid": os.getuid(), "cwd": _cwd(), **extra}
-    return json.dumps(about).encode() + b"\n"
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def connect(path: str) -> socket.socket:
-    """Connect to the gate's socket.
-
-    Raises:
-        OSError: nothing listens there.
-    """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        link.connect(paths.short_socket_path(path, folder))
-    except OSError:
-        link.close()
-        raise
-    finally:
-        os.close(folder)
-    return link
+FROZEN = "the gate does not answer any more; `sparkgate gate stop` ends it"
+DRAINED = b'{"sparkgate": "drained"}\n'
+PING_ID = "sparkgate-pipe"
+PING = wire.request_line(PING_ID, "ping")
 
 
 class Pipe:
     """One host on one side, the gate on the other.
 
     States of the gate side: `down` (no connection), `hello` (waiting for the gate's first line), `replay` (a new
-    gate is being told the host's initialize again), `up`.
+    gate is being told the host's initialize again), `up`, and `leaving` (the gate retires: it gets no more lines, and
+    answers those it has). Lines that cannot be forwarded yet wait.
     """
 
     def __init__(self, toolset: str, config: str, host: str = "", host_in: int = 0, host_out: int = 1) -> None:
@@ -84,11 +58,12 @@ class Pipe:
         self.state = "down"
         self.from_host, self.from_gate = wire.LineSplitter(), wire.LineSplitter(limit_bytes=64 * 1024 * 1024)
         self.to_host, self.to_gate = bytearray(), bytearray()
-        self.waiting: list[bytes] = []
+        self.waiting: list[wire.Checked] = []
         self.open = wire.OpenRequests()
         self.handshake: list[bytes] = []
         self.greeted = False
-        self.wanted_since = time.monotonic()
+        self.since = self.heard_at = time.monotonic()
+        self.pinged_at: float | None = None
         self.eof_at: float | None = None
 
     def run(self) -> int:
@@ -112,9 +87,8 @@ class Pipe:
         wanted = self.state == "down" and (bool(self.waiting) or not self.greeted)
         if wanted:
             self._try_connect()
-        elif self.state in ("hello", "replay") and self._waited_too_long():
-            self._drop_link()
-            self._give_up("the gate does not answer; `sparkgate gate stop` ends it")
+        else:
+            self._watch_gate()
         readable, writable, _ = select.select(self._inputs(), self._outputs(), [], self._tick_s(wanted))
         if self.host_out in writable:
             self._write_host()
@@ -126,7 +100,8 @@ class Pipe:
             self._read_gate()
 
     def _inputs(self) -> list[Any]:
-        host = [] if self.eof_at is not None or len(self.to_gate) > wire.MAX_LINE_BYTES else [self.host_in]
+        held = len(self.to_gate) + len(self.to_host) + sum(len(checked.line) for checked in self.waiting)
+        host = [] if self.eof_at is not None or held > wire.MAX_LINE_BYTES else [self.host_in]
         return host + ([self.link] if self.link and len(self.to_host) < wire.MAX_LINE_BYTES else [])
 
     def _outputs(self) -> list[Any]:
@@ -137,29 +112,47 @@ class Pipe:
             return CONNECT_TICK_S
         return TICK_S if self.eof_at is None else 0.1
 
+    def _watch_gate(self) -> None:
+        """Give up a gate that should say something and does not."""
+        now = time.monotonic()
+        if self.state in ("hello", "replay") and now - self.since > GATE_WAIT_S:
+            self._drop_link()
+            self._give_up(FROZEN)
+        elif self.pinged_at is not None and now - self.pinged_at > PING_WAIT_S:
+            self._drop_link()
+            self._fail_open(FROZEN)
+        elif self.state == "up" and self.open.ids and self.pinged_at is None and now - self.heard_at > SILENCE_S:
+            self.pinged_at = now
+            self.to_gate += PING
+
     # -- the host's side
 
     def _read_host(self) -> None:
         data = os.read(self.host_in, CHUNK_BYTES)
+        lines = self.from_host.feed(data)
         if not data:
             self.eof_at = time.monotonic()
-        for line in self.from_host.feed(data):
+            lines = self.from_host.rest()
+        for line in lines:
             self._host_line(wire.check(line))
 
     def _host_line(self, checked: wire.Checked) -> None:
         self.to_host += checked.error
-        message = checked.message
-        if message is None:
+        if checked.message is None:
             return
-        line = checked.line + b"\n"
-        self.open.asked(message)
-        self._note_handshake(message, line)
+        self._note_handshake(checked.message, checked.line + b"\n")
         if self.state == "up":
-            self.to_gate += line
-        else:
-            if not self.waiting and self.state == "down":
-                self.wanted_since = time.monotonic()
-            self.waiting.append(line)
+            self._forward(checked)
+            return
+        if self.state == "down" and not self.waiting:
+            self.since = time.monotonic()
+        self.waiting.append(checked)
+
+    def _forward(self, checked: wire.Checked) -> None:
+        if not self.open.ids:
+            self.heard_at = time.monotonic()
+        self.open.asked(checked.message or {})
+        self.to_gate += checked.line + b"\n"
 
     def _note_handshake(self, message: dict[str, Any], line: bytes) -> None:
         method = message.get("method")
@@ -180,28 +173,37 @@ class Pipe:
     def _try_connect(self) -> None:
         try:
             self.link = connect(paths.socket_path(self.config))
+        except BlockingIOError:
+            self._give_up_late()  # somebody listens and is too busy to accept
+            return
         except OSError:
             self._start_gate()
             return
-        self.link.setblocking(False)
         self.starter.release()
-        self.state = "hello"
-        self.to_gate += hello(self.toolset, again=self.greeted, host=self.host)
+        if peer(self.link)[1] != os.getuid():
+            self._drop_link()
+            self._give_up(f"{paths.socket_path(self.config)} is served by another user")
+            return
+        self.state, self.since = "hello", time.monotonic()
+        self.to_gate += hello(self.toolset, config=self.config, again=self.greeted, host=self.host)
 
     def _start_gate(self) -> None:
         problem = self.starter.tick()
-        if not problem and self._waited_too_long():
-            problem = f"no gate answered within {GATE_WAIT_S:.0f} s"
         if problem:
             self._give_up(f"the gate cannot be reached: {problem}; see {paths.log_path(self.config)}")
+        else:
+            self._give_up_late()
 
-    def _waited_too_long(self) -> bool:
-        return time.monotonic() - self.wanted_since > GATE_WAIT_S
+    def _give_up_late(self) -> None:
+        if time.monotonic() - self.since > GATE_WAIT_S:
+            self._give_up(f"no gate answered within {GATE_WAIT_S:.0f} s; see {paths.log_path(self.config)}")
 
     def _give_up(self, reason: str) -> None:
         self.greeted = True
-        self.waiting.clear()
         self.starter.release()
+        for checked in self.waiting:
+            self.open.asked(checked.message or {})
+        self.waiting.clear()
         self._fail_open(reason)
 
     def _fail_open(self, reason: str) -> None:
@@ -225,53 +227,74 @@ class Pipe:
         if not data:
             self._gate_gone()
             return
+        self.heard_at, self.pinged_at = time.monotonic(), None
         for line in self.from_gate.feed(data):
-            if isinstance(line, bytes):
-                self._gate_line(line)
+            message = _parsed(line)
+            if message is None:
+                self._gate_gone()
+                return
+            self._gate_line(line if isinstance(line, bytes) else b"", message)
 
-    def _gate_line(self, line: bytes) -> None:
+    def _gate_line(self, line: bytes, message: dict[str, Any]) -> None:
         if self.state == "hello":
-            self._gate_greets(json.loads(line))
+            self._gate_greets(message)
+        elif message.get("gate") == "retiring":
+            self.state = "leaving"
+            self.to_gate += DRAINED
         elif self.state == "replay":
-            self._gate_replays(line)
-        else:
-            self.open.answered(json.loads(line))
+            self._gate_replays(message)
+        elif "method" in message or message.get("id") is None or message["id"] in self.open.ids:
+            self.open.answered(message)  # anything else answers a question of the pipe itself
             self.to_host += line + b"\n"
 
     def _gate_greets(self, greeting: dict[str, Any]) -> None:
         if greeting.get("gate") == "retiring":
             self._drop_link()
-        elif greeting.get("gate") == "refused":
+        elif greeting.get("gate") != "ready":
             self._drop_link()
             self._give_up(f"the gate refused this connection: {greeting.get('reason', '')}")
-        elif self.greeted and self.handshake and self.handshake[0] not in self.waiting:
+        elif self.greeted and self.handshake and not self._handshake_waits():
             self.state = "replay"
             self.to_gate += self.handshake[0]
         else:
             self._up()
 
-    def _gate_replays(self, line: bytes) -> None:
-        if "method" not in json.loads(line):  # the answer to initialize: the host had it long ago
+    def _handshake_waits(self) -> bool:
+        return any(checked.line + b"\n" == self.handshake[0] for checked in self.waiting)
+
+    def _gate_replays(self, message: dict[str, Any]) -> None:
+        if "result" in message:  # of initialize: the host had it long ago
             self.to_gate += b"".join(self.handshake[1:])
             self._up()
+        elif "error" in message:
+            self._drop_link()
+            self._give_up("the new gate refused the session of the old one; start the server again")
 
     def _up(self) -> None:
         self.state, self.greeted = "up", True
-        self.to_gate += b"".join(self.waiting)
-        self.waiting.clear()
+        waiting, self.waiting = self.waiting, []
+        for checked in waiting:
+            self._forward(checked)
 
     def _drop_link(self) -> None:
         if self.link:
             self.link.close()
-        self.link, self.state = None, "down"
+        self.link, self.state, self.pinged_at = None, "down", None
+        self.since = time.monotonic()
         self.to_gate.clear()
         self.from_gate = wire.LineSplitter(self.from_gate.limit_bytes)
 
     def _gate_gone(self) -> None:
-        was_up = self.state == "up"
         self._drop_link()
-        if was_up:
-            self._fail_open(GONE)
+        self._fail_open(GONE)
+
+
+def _parsed(line: bytes | wire.Overlong) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line) if isinstance(line, bytes) else None
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def parse_arguments(arguments: list[str]) -> tuple[str, str, str]:
@@ -304,6 +327,9 @@ def _usage() -> SystemExit:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `python -I -m sparkgate.stdio`."""
     toolset, config, host = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+    if sys.platform != "linux":
+        sys.stderr.write("sparkgate needs Linux: it asks the kernel who is on the other side of its socket\n")
+        return 1
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return Pipe(toolset, config, host).run()
 

@@ -40,6 +40,10 @@ class LineSplitter:
         self._append(rest)
         return [line for line in lines if isinstance(line, Overlong) or line.strip()]
 
+    def rest(self) -> list[bytes | Overlong]:
+        """What came after the last newline, once no more will come."""
+        return self.feed(b"\n")
+
     def _append(self, data: bytes) -> None:
         self._buffer += data
         if len(self._buffer) > self.limit_bytes and self._head is None:
@@ -76,12 +80,15 @@ def check(line: bytes | Overlong) -> Checked:
         return Checked(error=error_line(id_at_the_edges(Overlong(line, line)), PARSE_ERROR, _NOT_JSON))
     if not isinstance(message, dict):
         return Checked(error=error_line(None, INVALID_REQUEST, _NOT_AN_OBJECT))
+    if "method" in message and "id" in message and request_id_of(message) is None:
+        return Checked(error=error_line(None, INVALID_REQUEST, _BAD_ID))
     return Checked(line=_without_lone_surrogates(line, message), message=message)
 
 
 _TOO_LONG = f"the line is longer than {MAX_LINE_BYTES // 1024 // 1024} MB; send less in one message"
 _NOT_UTF8 = "the line is not UTF-8"
 _NOT_JSON = "the line is not valid JSON"
+_BAD_ID = "the id of a request is a whole number or text"
 _NOT_AN_OBJECT = "a message is one JSON object; batches are not supported"
 
 
@@ -135,6 +142,11 @@ class OpenRequests:
     def _close(self, request: Any) -> None:
         if isinstance(request, (int, str)):
             self.ids.pop(request, None)
+
+
+def request_line(request_id: int | str, method: str) -> bytes:
+    """A JSON-RPC request without parameters as one line with its newline."""
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method}).encode() + b"\n"
 
 
 def request_id_of(message: dict[str, Any]) -> int | str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -41,7 +42,7 @@ class CommandTable(click.Group):
 @click.command(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="sparkgate")
 def main() -> None:
-    """Web search, engines and benchmarks for an agent on a local model, behind one policy and one log.
+    """Web search for an agent on a local model, behind one policy and one log.
 
     \b
     First steps:
@@ -50,6 +51,7 @@ def main() -> None:
       sparkgate search "vllm mtp flag"   one search through policy and log
       sparkgate register --print hermes  the entry for your agent's configuration
     """
+    os.umask(0o077)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import select
+import signal
 from typing import Any
 
 import click
 from rich.table import Table
 
-from sparkgate import paths, stdio
+from sparkgate import link, paths
 from sparkgate.clients.output import console, fail, print_json
 
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
@@ -24,16 +25,21 @@ def gate() -> None:
 
 
 def ask(config: str, do: str) -> dict[str, Any]:
-    """Ask the running gate; `{"running": False, …}` when none listens."""
+    """Ask the running gate: its status, `{"running": False, …}`, or `{"running": True, "answers": False, "pid"}`."""
     try:
-        link = stdio.connect(paths.socket_path(config))
+        connection = link.connect(paths.socket_path(config))
+    except BlockingIOError:
+        return {"running": True, "answers": False, "pid": None, "config": config}
     except OSError:
         return {"running": False, "socket": paths.socket_path(config), "config": config}
-    with link:
-        link.settimeout(CONTROL_TIMEOUT_S)
-        link.sendall(stdio.hello("control", do=do))
-        with link.makefile("rb") as answers:
-            return dict(json.loads(answers.readline() or b'{"running": false}'))
+    with connection:
+        connection.settimeout(CONTROL_TIMEOUT_S)
+        try:
+            connection.sendall(link.hello("control", do=do))
+            with connection.makefile("rb") as answers:
+                return dict(json.loads(answers.readline()))
+        except (OSError, ValueError):
+            return {"running": True, "answers": False, "pid": link.peer(connection)[0], "config": config}
 
 
 @gate.command()
@@ -57,24 +63,29 @@ def status(config_file: str | None, as_json: bool) -> None:
 def stop(config_file: str | None, as_json: bool) -> None:
     """Ask the gate to let its calls and jobs finish, then end; waits until it has."""
     found = ask(paths.config_path(config_file), "stop")
-    ended = not found["running"] or _ends(found["pid"])
+    pid = found.get("pid")
+    if pid and found.get("answers") is False:
+        click.echo(f"gate {pid} does not answer; killing it", err=True)
+        os.kill(pid, signal.SIGKILL)
+    ended = not found["running"] or (pid is not None and _ends(pid))
     if as_json:
-        print_json({"stopped": bool(found["running"] and ended), "pid": found.get("pid")})
-    else:
-        console().print("no gate was running" if not found["running"] else f"gate {found['pid']} has ended")
+        print_json({"stopped": bool(found["running"] and ended), "pid": pid})
+    elif ended:
+        console().print(f"gate {pid} has ended" if found["running"] else "no gate was running")
     if not ended:
-        fail(f"gate {found['pid']} is still finishing its jobs after {STOP_PATIENCE_S:.0f} s")
+        fail(f"gate {pid} is still finishing its calls after {STOP_PATIENCE_S:.0f} s; kill {pid} cuts them off")
 
 
 def _ends(pid: int) -> bool:
-    deadline = time.monotonic() + STOP_PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
+    """Wait for the end of a process that is not our child (pidfd_open(2))."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], STOP_PATIENCE_S)[0])
+    finally:
+        os.close(handle)
 
 
 @gate.command()
