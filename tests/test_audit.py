@@ -35,7 +35,7 @@ from sparkgate.policy.keys import load_key
 path, count, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 log = AuditLog(path, b"k" * 32)
 def intent(sent):
-    return Intent(Caller(session=name), "t", "searxng", "http://h", "allow", sent, [], [], "p", 1)
+    return Intent(Caller(session=name), "t", "searxng", "http://h", "allow", sent, {}, [], [], "p", 1)
 """
 WRITE_MANY = """
 for number in range(count):
@@ -47,7 +47,7 @@ for number in range(count):
 
 def an_intent(verdict: str = "allow", sent: str = "text", **more: str) -> Intent:
     findings = [{"rule": "r", "class": "pii", "start": 0, "end": 3}]
-    return Intent(Caller(**more), "web_search", "searxng", "http://h:1", verdict, sent, findings, ["ab"], "p", 7)  # type: ignore[arg-type]
+    return Intent(Caller(**more), "web_search", "searxng", "http://h:1", verdict, sent, {}, findings, ["ab"], "p", 7)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_audit_list_has_the_promised_keys_newest_first(used: tuple[Box, FakeSear
     assert [row["id"] for row in rows] == sorted((row["id"] for row in rows), reverse=True)
     first = rows[-1]
     assert list(first) == [
-        "id", "at", "session", "host", "tool", "destination", "verdict", "sent", "findings", "outcome",
+        "id", "at", "session", "host", "tool", "destination", "verdict", "sent", "fields", "findings", "outcome",
     ]  # fmt: skip
     assert (first["host"], first["tool"], first["destination"]) == ("sparkgate-cli", "web_search", "searxng")
     assert [row["verdict"] for row in rows[-3:]] == ["block", "redact", "allow"]
@@ -111,6 +111,14 @@ def test_policy_check_decides_without_sending_or_logging(box: Box, text: str, ve
     assert box.command("policy", "check", text).returncode == code
     assert box.command("policy", "check", "--json", text=text).returncode == code
     assert not box.state.exists()
+
+
+def test_policy_check_can_take_searxngs_syntax_out_as_a_search_does(box: Box) -> None:
+    plain = json.loads(box.command("policy", "check", "!so x :de", "--json").stdout)
+    assert (plain["verdict"], plain["text"]) == ("allow", "!so x :de")
+    searched = json.loads(box.command("policy", "check", "!so x :de", "--searxng", "--json").stdout)
+    assert (searched["verdict"], searched["text"]) == ("redact", 'so x ":de"')
+    assert box.command("policy", "check", "!!g x", "--searxng").returncode == 1
 
 
 def test_policy_check_explains_the_rule(box: Box) -> None:

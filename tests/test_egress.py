@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pytest
 from fake_searxng import FakeSearxng, Reply
 
 from sparkgate.policy.audit import AuditLog, Caller, read_rows
-from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
+from sparkgate.policy.egress import PARALLEL, Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
@@ -307,9 +308,9 @@ async def test_searxng_syntax_that_a_build_adds_is_refused(door: Door, searxng: 
 
 async def test_syntax_is_taken_out_on_the_way_and_noted_in_answer_and_log(door: Door, searxng: FakeSearxng) -> None:
     sent = await door.send(searxng.url, "ship !wow :wq <3")
-    assert isinstance(sent, Sent) and len(sent.notes) == 3
+    assert isinstance(sent, Sent) and len(sent.decision.notes) == 3
     assert searxng.queries() == ['ship wow ":wq" "<3"'] == [door.row()["sent"]]
-    assert door.row()["verdict"] == "redact" and door.row()["findings"]
+    assert door.row()["verdict"] == "redact" and len(door.row()["findings"]) == 3
 
 
 async def test_an_external_bang_is_blocked_with_a_closed_row(door: Door, searxng: FakeSearxng) -> None:
@@ -318,20 +319,50 @@ async def test_an_external_bang_is_blocked_with_a_closed_row(door: Door, searxng
     assert (door.row()["verdict"], door.row()["sent"], door.row()["outcome"]) == ("block", "", "withheld")
 
 
-# -- headers of the operator
+# -- what goes out beside the text
 
 
-async def test_headers_of_the_operator_are_sent_but_neither_scanned_nor_logged_nor_shown(door: Door) -> None:
-    request = Request("http://h", operator_headers={"Authorization": f"Bearer {TOKEN}"})
-    assert TOKEN not in repr(request)
-    with raw_server(whole(b"{}")) as server:
-        sent = await door.send(
-            server.url,
-            "hello",
-            lambda text: Request(f"{server.url}/", {"q": text}, operator_headers={"X-Key": TOKEN}),
-        )
-    assert isinstance(sent, Sent) and TOKEN.encode() in server.requests[0]
-    assert TOKEN not in repr(sent) and TOKEN.encode() not in door.on_disk()
+def _always(request: Request, _: str) -> Request:
+    return request
+
+
+async def test_fields_are_logged_with_the_text_and_nothing_may_be_added_to_them(
+    door: Door, searxng: FakeSearxng
+) -> None:
+    fields = {"language": "de", "pageno": "2"}
+    for extra, answer in (({}, Sent), ({"theme": "x"}, Refused), ({"pageno": "3"}, Refused)):
+        request = Request(f"{searxng.url}/search", {"q": "hello", **fields, **extra})
+        sent = await door.send(searxng.url, "hello", partial(_always, request), fields=fields)
+        assert isinstance(sent, answer)
+    assert [request["form"]["pageno"] for request in searxng.requests] == ["2"]
+    assert door.row()["fields"] == fields and door.row()["outcome"] == "refused"
+
+
+async def test_a_field_with_a_secret_is_blocked_and_not_logged(door: Door, searxng: FakeSearxng) -> None:
+    refused = await door.send(searxng.url, "hello", fields={"engines": TOKEN})
+    assert isinstance(refused, Refused) and searxng.requests == []
+    assert (door.row()["verdict"], door.row()["fields"]) == ("block", {})
+    assert TOKEN.encode() not in door.on_disk()
+
+
+async def test_all_that_decided_stands_in_the_row(door: Door, searxng: FakeSearxng) -> None:
+    await door.send(searxng.url, "!!g why /home/jane/x.py")
+    assert [found["rule"] for found in door.row()["findings"]] == ["home-path", "searxng-external-bang"]
+    await door.send(searxng.url, "!alpha why /home/jane/x.py :de")
+    expected = ["home-path", "searxng-engine-bang", "searxng-language"]
+    assert [found["rule"] for found in door.row()["findings"]] == expected
+
+
+async def test_only_so_many_requests_are_on_the_way_at_a_time(door: Door, searxng: FakeSearxng) -> None:
+    searxng.hold.clear()
+    async with anyio.create_task_group() as group:
+        for number in range(PARALLEL * 2):
+            group.start_soon(door.send, searxng.url, f"query {number}")
+        for _ in range(PARALLEL):
+            await anyio.to_thread.run_sync(searxng.wait_for_request)
+        assert len(searxng.requests) == PARALLEL
+        searxng.hold.set()
+    assert len(searxng.requests) == PARALLEL * 2
 
 
 # -- answers that are too long, too slow or broken
@@ -542,7 +573,7 @@ guard = Guard()
 guard.install()
 egress = Egress(Policy(()), AuditLog(Path(sys.argv[1]) / "audit.db", b"k" * 32), guard)
 def send(url):
-    permit = Permit(Caller(), "t", "searxng", url, 10.0)
+    permit = Permit(Caller(), "t", "searxng", url, timeout_s=10.0)
     return asyncio.run(egress.send(permit, "hello", lambda text: Request(url + "/search", {"q": text})))
 found = send(sys.argv[2])
 print(getattr(found, "status", None) or getattr(found, "kind", None) or found)

@@ -43,6 +43,8 @@ def test_socket_folder_key_and_logs_are_for_their_owner_alone(box: Box, searxng:
     private = [path for path in box.state.rglob("*") if path.is_file()]
     assert len(private) >= 4
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in private)
+    folders = [box.state, *(path for path in box.state.rglob("*") if path.is_dir())]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in folders)
 
 
 def test_the_name_in_the_hosts_entry_wins_over_what_its_sdk_says(box: Box, searxng: FakeSearxng) -> None:
@@ -130,7 +132,13 @@ def test_a_pipe_that_comes_back_does_not_ask_a_gate_of_another_version_to_end(bo
 
 @pytest.mark.parametrize(
     "line",
-    [b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b'{"sparkgate":2,"toolset":"search","version":"1"}\n', b"x" * 40_000 + b"\n"],
+    [
+        b"[" * 10_000 + b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"{}\n",
+        b'{"sparkgate":2,"toolset":"search","version":"1"}\n',
+        b"x" * 40_000 + b"\n",
+    ],
 )
 def test_a_connection_that_does_not_say_who_it_is_is_refused(box: Box, line: bytes) -> None:
     box.host().initialize()
@@ -251,6 +259,42 @@ def test_stop_lets_the_running_call_finish(box: Box, searxng: FakeSearxng) -> No
     answer = host.read()
     assert answer["id"] == call and answer["result"]["structuredContent"]["ok"]
     wait_until_ended(gate)
+
+
+def test_calls_made_while_the_gate_retires_are_answered(box: Box, searxng: FakeSearxng) -> None:
+    """Each answer provokes the next call at once, so that some meet the gate in the middle of its retirement."""
+    box.use(searxng.url)
+    for _ in range(3):
+        host = box.host()
+        host.initialize()
+        host.search("first")
+        os.kill(box.gate_pids()[0], signal.SIGTERM)
+        for number in range(12):
+            assert host.search(f"call {number}")["ok"]
+        host.close()
+
+
+def test_a_second_signal_cuts_calls_off(box: Box, searxng: FakeSearxng) -> None:
+    box.use(searxng.url)
+    host = box.host()
+    host.initialize()
+    searxng.hold.clear()
+    call = host.send("tools/call", {"name": "web_search", "arguments": {"query": "long"}})
+    searxng.wait_for_request()
+    gate = box.gate_pids()
+    os.kill(gate[0], signal.SIGTERM)
+    while box.socket.exists():
+        host.ask("ping")
+    os.kill(gate[0], signal.SIGTERM)
+    wait_until_ended(gate)
+    answer = host.read()
+    assert answer["id"] == call and answer["error"]["code"] == -32000
+
+
+def test_a_gate_of_another_configuration_is_not_talked_to(box: Box) -> None:
+    box.host().initialize()
+    hello = {"sparkgate": 1, "toolset": "search", "version": __version__, "config": "/elsewhere.toml"}
+    assert "another configuration" in str(say(box, json.dumps(hello).encode() + b"\n")["reason"])
 
 
 def test_status_tells_of_a_gate_that_runs_and_of_none(box: Box) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -147,6 +149,10 @@ def test_a_line_over_the_limit_gets_an_error_with_its_id_and_the_session_goes_on
         (b'"text"', -32600, None),
         (b'{"jsonrpc":"1.0","id":9,"method":"ping"}', -32600, 9),
         (b'{"jsonrpc":"2.0","id":9,"method":5}', -32600, 9),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', -32600, None),
     ],
 )
 def test_a_line_that_is_no_message_is_answered_and_not_swallowed(
@@ -176,13 +182,97 @@ def test_a_gate_that_cannot_start_is_a_clear_error_for_every_request(box: Box) -
     assert box.socket.read_text() == "something of the user's"
 
 
+def test_a_frozen_gate_is_an_error_and_can_be_stopped(box: Box, searxng: FakeSearxng) -> None:
+    """The waits of the pipe are shortened in its process; the gate is stopped by a signal."""
+    box.use(searxng.url)
+    code = (
+        "import sys; from sparkgate import stdio; stdio.SILENCE_S, stdio.PING_WAIT_S = 0.2, 0.2; sys.exit(stdio.main())"
+    )
+    host = box.host(sys.executable, "-c", code, "search")
+    host.initialize()
+    gate = box.gate_pids()[0]
+    os.kill(gate, signal.SIGSTOP)
+    wanted = host.send("tools/list")
+    answer = host.read()
+    assert answer["id"] == wanted and "does not answer" in answer["error"]["message"]
+    stopped = box.command("gate", "stop", "--json")
+    assert json.loads(stopped.stdout) == {"stopped": True, "pid": gate}
+    assert host.search("with a new gate")["ok"]
+
+
+def test_a_slow_answer_is_not_taken_for_a_frozen_gate(box: Box, searxng: FakeSearxng) -> None:
+    box.use(searxng.url)
+    code = (
+        "import sys; from sparkgate import stdio; stdio.SILENCE_S, stdio.PING_WAIT_S = 0.1, 20; sys.exit(stdio.main())"
+    )
+    host = box.host(sys.executable, "-c", code, "search")
+    host.initialize()
+    searxng.hold.clear()
+    wanted = host.send("tools/call", {"name": "web_search", "arguments": {"query": "slow"}})
+    searxng.wait_for_request()
+    other = box.host()
+    other.initialize()
+    other.ask("tools/list")
+    searxng.hold.set()
+    answer = host.read()
+    assert answer["id"] == wanted and answer["result"]["structuredContent"]["ok"]
+
+
+def test_the_pipe_ends_although_nobody_accepts_its_connection(box: Box) -> None:
+    box.runtime.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as deaf, contextlib.ExitStack() as stack:
+        deaf.bind(str(box.socket))
+        deaf.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket(socket.AF_UNIX))
+            filler.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                filler.connect(str(box.socket))
+        host = box.host()
+        host.send("ping")
+        assert host.close() == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can serve a socket as another user")
+def test_a_socket_that_another_user_serves_gets_no_word(box: Box) -> None:
+    program = (
+        "import os, socket, sys\n"
+        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o777)\n"
+        "os.setuid(65534); s.listen(); print('listening', flush=True)\n"
+        "print(len(s.accept()[0].recv(1000)), flush=True)\n"
+    )
+    box.runtime.mkdir(mode=0o700)
+    stranger = box.host(sys.executable, "-c", program, str(box.socket))
+    stranger.stdout.readline()
+    host = box.host()
+    answer = host.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+    assert "is served by another user" in answer["error"]["message"]
+    assert stranger.stdout.readline() == b"0\n"
+
+
+def test_a_last_line_without_a_newline_counts(host: Host) -> None:
+    host.send_bytes(b'{"jsonrpc":"2.0","id":77,"method":"ping"}')
+    host.stdin.close()
+    assert host.read() == {"jsonrpc": "2.0", "id": 77, "result": {}}
+
+
+def test_a_host_that_asks_faster_than_it_reads_is_told_so(host: Host, searxng: FakeSearxng) -> None:
+    searxng.hold.clear()
+    calls = [host.send("tools/call", {"name": "web_search", "arguments": {"query": "x"}}) for _ in range(40)]
+    refused = [host.read() for _ in range(8)]
+    assert all("32 requests are open already" in answer["error"]["message"] for answer in refused)
+    searxng.hold.set()
+    answered = [host.read() for _ in range(32)]
+    assert sorted(answer["id"] for answer in refused + answered) == calls
+
+
 def test_a_socket_path_longer_than_the_kernel_allows_works(box: Box) -> None:
     deep = box.root / "run" / ("d" * 100)
     deep.mkdir(parents=True, mode=0o700)
     host = box.host(XDG_RUNTIME_DIR=str(deep))
     assert host.initialize()["serverInfo"]["name"] == "sparksearch"
-    socket = deep / "sparkgate" / box.socket.name
-    assert len(os.fsencode(socket)) > 107 and socket.is_socket()
+    made = deep / "sparkgate" / box.socket.name
+    assert len(os.fsencode(made)) > 107 and made.is_socket()
 
 
 def test_another_configuration_gets_a_gate_of_its_own(box: Box, searxng: FakeSearxng) -> None:

@@ -62,7 +62,8 @@ def test_a_clean_query_leaves_as_it_is_by_post(host: Host, box: Box, searxng: Fa
     assert sent["form"] == {
         "q": "C++ std::span vs gsl::span 100% \"quoted\" ÄÖ", "format": "json", "pageno": "1", "safesearch": "0",
     }  # fmt: skip
-    assert box.rows()[0]["sent"] == sent["form"]["q"]
+    row = box.rows()[0]
+    assert {"q": row["sent"], **row["fields"]} == sent["form"]
 
 
 def test_a_query_with_a_secret_never_leaves(host: Host, box: Box, searxng: FakeSearxng) -> None:
@@ -297,6 +298,18 @@ def test_without_any_searxng_the_answer_says_how_to_get_one(own_box: Box) -> Non
     assert refused["code"] == "not_configured" and "sparkgate searxng up" in refused["message"]
 
 
+def test_a_recorded_searxng_that_no_longer_runs_is_not_asked(own_box: Box, searxng: FakeSearxng) -> None:
+    """After a reboot, the port may belong to somebody else."""
+    record = {"url": searxng.url, "source": "pinned", "pid": 1, "birth": "another boot/5"}
+    (own_box.state / "searxng").mkdir(parents=True)
+    (own_box.state / "searxng" / "instance.json").write_text(json.dumps(record))
+    host = own_box.host()
+    host.initialize()
+    assert host.search("x")["code"] == "not_configured"
+    (own_box.state / "searxng" / "instance.json").write_text(json.dumps(record | {"source": searxng.url}))
+    assert host.search("x")["ok"]
+
+
 def test_cancelling_a_call_closes_the_connection_to_searxng(own_box: Box, searxng: FakeSearxng) -> None:
     own_box.use(searxng.url)
     host = own_box.host()
@@ -329,6 +342,8 @@ BAD_INPUT: list[tuple[dict[str, Any] | None, str, str]] = [
     ({"query": "x", "page": 0}, "invalid_argument", "between 1 and 50"),
     ({"query": "x", "time_range": "hour"}, "invalid_argument", "day, week, month, year"),
     ({"query": "x", "language": "Klingon!"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "language": "pas-SW"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "language": "de-deu"}, "invalid_argument", "pt-BR"),
     ({"query": "x", "engines": [1]}, "invalid_argument", "a list of names"),
     ({"query": "x", "max_result": 3}, "unknown_argument", "did you mean 'max_results'"),
     ({"query": "x", TOKEN: 3}, "unknown_argument", "no argument of that name"),
@@ -356,6 +371,14 @@ def test_safesearch_is_understood_in_words_and_numbers(
 ) -> None:
     host.search("x", safesearch=given)
     assert searxng.requests[0]["form"]["safesearch"] == sent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ok"), [('{"query": "x"}', True), ("x", False), (["x"], False), (5, False), ('["x"]', False)]
+)
+def test_arguments_that_are_no_object_are_understood_or_explained(host: Host, arguments: object, ok: bool) -> None:
+    answer = host.call("web_search", arguments)
+    assert answer["ok"] is ok and (ok or "an object with query" in answer["message"])
 
 
 @pytest.mark.parametrize("nothing", [None, "", "null"])

@@ -26,7 +26,6 @@ INSTRUCTIONS = (
 )
 BLOCKED = "Nothing was sent: the query matches {rules}. Ask again without it."
 NO_LOG = "Nothing was sent: the log cannot be written, and nothing leaves without its row."
-SEARXNG_DESTINATION = "searxng"
 
 PARAMETERS = (
     Parameter("query", "string", "What to search for, in plain words.", required=True),
@@ -115,10 +114,11 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
     named = await _known_names(live, caller, search)
     if isinstance(named, Problem):
         return _no(named)
-    sent = await _send(live, caller, search.query, lambda text: searxng.search_request(live.searxng_url, text, named))
+    build = partial(searxng.search_request, live.searxng_url, fields=named)
+    sent = await _send(live, caller, search.query, named, build)
     if isinstance(sent, Sent) and sent.status == 405 and live.settings.searxng.allow_get:
         by_get = partial(searxng.search_request_by_get, live.searxng_url, fields=named)
-        sent = await _send(live, caller, search.query, by_get)
+        sent = await _send(live, caller, search.query, named, by_get)
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)
@@ -129,25 +129,26 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
 
 def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
     """Arguments of the tool → a search, or what is wrong with them. Nothing has been sent or logged yet."""
-    query = clean_query(arguments["query"])
-    language = arguments["language"].strip().replace("_", "-")
-    language = "-".join([language.partition("-")[0].lower(), *filter(None, [language.partition("-")[2].upper()])])
+    language = searxng.language_of(arguments["language"])
+    query = clean_query(arguments["query"][: limits.max_query_chars * 2])
     if not query:
         return Problem("empty_query", "query is empty; say what to search for.")
     if len(query) > limits.max_query_chars:
         return Problem(
             "query_too_long",
-            f"query has {len(query)} characters; at most {limits.max_query_chars} can be searched for.",
+            f"query has {len(arguments['query'])} characters; at most {limits.max_query_chars} can be searched for.",
         )
-    if language and not searxng.LANGUAGE.fullmatch(language):
+    if language is None:
         return Problem("invalid_argument", "language must look like en, de or pt-BR, or be all.")
     fields = {
+        "format": "json",
         "pageno": str(arguments["page"]),
         "language": language,
         "time_range": arguments["time_range"],
         "safesearch": SAFESEARCH[arguments["safesearch"]],
     }
-    return Search(query, arguments["max_results"], fields, arguments["engines"], arguments["categories"])
+    given = {name: value for name, value in fields.items() if value}
+    return Search(query, arguments["max_results"], given, arguments["engines"], arguments["categories"])
 
 
 def clean_query(text: str) -> str:
@@ -160,7 +161,7 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
     """SearXNG asks its default engines when a name is unknown, so names are checked against /config first."""
     if not search.engines and not search.categories:
         return search.fields
-    sent = await _send(live, caller, "", lambda _: searxng.config_request(live.searxng_url))
+    sent = await _send(live, caller, "", {}, lambda _: searxng.config_request(live.searxng_url))
     if isinstance(sent, Refused):
         return Problem(*_refused_words(sent))
     config = sent if isinstance(sent, Problem) else searxng.read_json(sent, live.searxng_url)
@@ -175,23 +176,25 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
             return searxng.problem(
                 "unknown_engines", kind=kind, known=", ".join(sorted(known.values(), key=str.lower)[:60])
             )
-    return search.fields | {
+    named = {
         "engines": ",".join(engines[name.lower()] for name in search.engines),
         "categories": ",".join(categories[name.lower()] for name in search.categories),
     }
+    return search.fields | {name: value for name, value in named.items() if value}
 
 
 async def _send(
-    live: Live, caller: Caller, text: str, build_request: Callable[[str], Request]
+    live: Live, caller: Caller, text: str, fields: dict[str, str], build_request: Callable[[str], Request]
 ) -> Sent | Refused | Problem:
-    settings = live.settings.searxng
+    limits = live.settings.searxng
     permit = Permit(
-        caller,
-        "web_search",
-        SEARXNG_DESTINATION,
-        live.searxng_url,
-        settings.timeout_s,
-        settings.max_answer_bytes,
+        caller=caller,
+        tool="web_search",
+        destination="searxng",
+        origin=live.searxng_url,
+        fields=fields,
+        timeout_s=limits.timeout_s,
+        max_bytes=limits.max_answer_bytes,
     )
     sent = await live.egress.send(permit, text, build_request)
     return searxng.read_failure(sent, live.searxng_url) if isinstance(sent, Failed) else sent
@@ -258,7 +261,7 @@ def _changes(sent: Sent) -> dict[str, Any]:
     if sent.decision.verdict == "allow":
         return {}
     changed = [f"{finding.rule} became {finding.replacement}" for finding in sent.decision.findings]
-    return {"policy": [*dict.fromkeys(changed), *sent.notes]}
+    return {"policy": [*dict.fromkeys(changed), *sent.decision.notes]}
 
 
 def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: int) -> list[dict[str, Any]]:

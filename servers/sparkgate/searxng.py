@@ -17,7 +17,17 @@ from sparkgate.policy.egress import Failed, Request, Sent
 from sparkgate.policy.views import is_invisible
 from sparkgate.version import __version__
 
-LANGUAGE = re.compile(r"(all|auto|[a-z]{2,3}(-[A-Z]{2})?)")
+_LANGUAGES = """
+    aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da
+    de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz
+    ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln
+    lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi
+    pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti
+    tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu ckb dsb fil gsw hsb
+"""
+LANGUAGES = frozenset(_LANGUAGES.split())
+"""ISO 639-1, and the longer codes SearXNG uses."""
+REGION = re.compile(r"[A-Z]{2}")
 HEADERS = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
     "Accept-Language": "en",
@@ -60,7 +70,8 @@ PROBLEMS: dict[str, str] = {
     "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
     "too_large": "The answer of SearXNG at {place} is longer than searxng.max_answer_bytes; ask for less.",
     "network": "The connection to SearXNG at {place} broke.",
-    "engines_failed": "Every search engine that was asked failed: {engines}. Try again later or choose other engines.",
+    "engines_failed": "No results, and these search engines failed: {engines}. Try again later, or choose others.",
+    "busy": "This machine has no room for another connection now. Try again in a minute.",
     "unknown_engines": "This SearXNG has no such {kind}; nothing was sent. It has {known}.",
 }
 
@@ -71,6 +82,7 @@ FAILURE_CODES: dict[str, str] = {
     "too_large": "too_large",
     "bad_encoding": "invalid_answer",
     "bad_url": "not_configured",
+    "exhausted": "busy",
 }
 STATUS_CODES: dict[int, str] = {
     400: "bad_request",
@@ -88,10 +100,21 @@ def problem(code: str, base_url: str = "", **facts: object) -> Problem:
     return Problem(code, PROBLEMS[code].format(place=base_url.rstrip("/"), **facts))
 
 
+def language_of(text: str) -> str | None:
+    """A language as SearXNG takes it: "" for any, `de`, `pt-BR`, `all`; None when it is none.
+
+    Only known languages pass: five free letters a call would be a way to carry something out.
+    """
+    language, _, region = text.strip().replace("_", "-").partition("-")
+    language, region = language.lower(), region.upper()
+    if not region:
+        return language if language in LANGUAGES or language in ("", "all", "auto") else None
+    return f"{language}-{region}" if language in LANGUAGES and REGION.fullmatch(region) else None
+
+
 def search_request(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
-    """POST, so that the query stands in no URL and no access log; only the fields SearXNG needs."""
-    form = {"q": query, "format": "json", **{name: value for name, value in fields.items() if value}}
-    return Request(url=f"{base_url.rstrip('/')}/search", form=form, headers=dict(HEADERS))
+    """POST, so that the query stands in no URL and no access log."""
+    return Request(url=f"{base_url.rstrip('/')}/search", form={"q": query, **fields}, headers=dict(HEADERS))
 
 
 def search_request_by_get(base_url: str, query: str, fields: Mapping[str, str]) -> Request:

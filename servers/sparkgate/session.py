@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from sparkgate import wire
 from sparkgate.link import HELLO_FORMAT
+from sparkgate.toolset import NO_OBJECT
 
 HELLO_MAX_BYTES = 16_384
 READ_BYTES = 65_536
@@ -161,8 +162,7 @@ def _protocol_error(checked: wire.Checked) -> bytes:
 def _with_object_arguments(line: bytes, message: dict[str, Any]) -> str:
     """Small models pass the arguments of a tool as text or as a list; the SDK answers that with a bare error.
 
-    Text that holds a JSON object becomes that object; anything else becomes an argument that no tool has, which the
-    tool answers in words.
+    Text that holds a JSON object becomes that object, anything else `NO_OBJECT`, which the tool answers in words.
     """
     params = message.get("params")
     if message.get("method") != "tools/call" or not isinstance(params, dict):
@@ -174,7 +174,7 @@ def _with_object_arguments(line: bytes, message: dict[str, Any]) -> str:
         parsed = json.loads(given) if isinstance(given, str) else None
     except ValueError:
         parsed = None
-    arguments = parsed if isinstance(parsed, dict) else {"arguments": None}
+    arguments = parsed if isinstance(parsed, dict) else {NO_OBJECT: None}
     return json.dumps(message | {"params": params | {"arguments": arguments}})
 
 

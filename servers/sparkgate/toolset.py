@@ -15,7 +15,7 @@ from mcp.server.context import ServerRequestContext
 from sparkgate import log
 from sparkgate.version import __version__
 
-Kind = Literal["string", "integer", "number", "boolean", "array"]
+Kind = Literal["string", "integer", "array"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class Parameter:
         if not self.required and self.default not in (None, "", ()):
             shape["default"] = self.default
         return shape
+
+
+NO_OBJECT = ""
+"""Name of the argument that stands for arguments which were no object at all."""
 
 
 class BadArgument(ValueError):
@@ -98,6 +102,8 @@ class Tool:
         """
         given = given or {}
         known = {p.name: p for p in self.parameters}
+        if NO_OBJECT in given:
+            raise BadArgument("invalid_argument", f"arguments must be an object with {', '.join(known)}")
         for name in given:
             if name not in known:
                 raise BadArgument("unknown_argument", _unknown(self.name, name, list(known)))
@@ -106,7 +112,7 @@ class Tool:
 
 def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
     shown = f" {name!r}" if name.isidentifier() and name.isascii() and len(name) <= 24 else " of that name"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name[:64], known, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
     return f"{tool} has no argument{shown}; {hint}"
 
@@ -141,33 +147,13 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    number = _number(value)
+    """`5`, `"5"`, `5.0` and `"5.0"` are the same number."""
+    if isinstance(value, bool):
+        raise TypeError
+    number = float(value)
     if not number.is_integer():
         raise ValueError
     return int(number)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise TypeError
-    return float(value)
-
-
-def _truth(value: Any) -> bool:
-    words = {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
-    }
-    found = value if isinstance(value, bool) else words.get(str(value).strip().lower())
-    if found is None:
-        raise ValueError
-    return found
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -180,15 +166,11 @@ def _words(value: Any) -> tuple[str, ...]:
 COERCE: dict[Kind, Callable[[Any], Any]] = {
     "string": _text,
     "integer": _whole,
-    "number": _number,
-    "boolean": _truth,
     "array": _words,
 }
 KIND_WORDS: dict[Kind, str] = {
     "string": "text",
     "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
     "array": "a list of names, or names with commas between",
 }
 

@@ -11,9 +11,11 @@ from rich.text import Text
 from sparkgate.clients.output import console, fail, print_json
 from sparkgate.settings import state_dir
 
-LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "findings", "outcome")
+LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "fields", "findings", "outcome")
 COLUMNS = (("id", 0), ("at", 0), ("host", 0), ("verdict", 0), ("what left", 3), ("rules", 2), ("outcome", 0))
 """Name of a column and its share of the width that is left; 0 means as wide as its text."""
+NEVER_LEFT = ("connect", "name_lookup", "refused", "refused_by_guard", "exhausted", "bad_url")
+"""Outcomes after which the destination has seen nothing."""
 COLOURS = {"allow": "green", "redact": "yellow", "block": "red"}
 
 
@@ -91,10 +93,15 @@ def in_words(row: dict[str, Any]) -> list[str]:
     program = f"{row['host']} {row['host_version']}".strip()
     asker = f"{program} (process {row['pid']}, user {row['uid']}, session {row['session']})"
     lines = [f"{row['at']}  {asker} called {row['tool']}."]
+    where = f"To {row['destination']} at {row['origin']}"
     if row["verdict"] == "block":
         lines.append("Nothing left: it was blocked.")
+    elif row["outcome"] in NEVER_LEFT:
+        lines.append(f"{where} was to leave, and did not: {row['sent'] or _nothing(row)}")
     else:
-        lines.append(f"To {row['destination']} at {row['origin']} left: {row['sent'] or _nothing(row)}")
+        lines.append(f"{where} left: {row['sent'] or _nothing(row)}")
+    if row["fields"]:
+        lines.append("With it: " + ", ".join(f"{name} {value}" for name, value in row["fields"].items()) + ".")
     for finding in row["findings"]:
         kind = f" ({finding['class']})" if "class" in finding else ""
         lines.append(f"Rule {finding['rule']}{kind} matched.")

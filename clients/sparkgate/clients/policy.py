@@ -44,9 +44,10 @@ def load_policy(config_file: str | None) -> Policy:
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as JSON.")
 @click.option("--jsonl", is_flag=True, help="Read one JSON object a line from stdin and answer each with one line.")
 @click.option("--explain", is_flag=True, help="Say for every rule that matched why it is there.")
+@click.option("--searxng", is_flag=True, help="Take SearXNG's query syntax out as well, as web_search does.")
 @CONFIG
-def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, config_file: str | None) -> None:
-    """Decide over TEXT (or standard input) as the gate would; nothing is sent and nothing is logged.
+def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, searxng: bool, config_file: str | None) -> None:
+    """Decide over TEXT (or standard input) by the gate's rules; nothing is sent and nothing is logged.
 
     Exit code 1 when the text is blocked.
 
@@ -55,12 +56,16 @@ def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, config_fi
       sparkgate policy check "why does /home/jane/app.py fail"
       echo '{"id": 1, "text": "mail jane@corp.io"}' | sparkgate policy check --jsonl
     """
+    from sparkgate.policy.syntax import neutralise
+
     rules = load_policy(config_file)
     if jsonl:
         _check_lines(rules)
         return
     given = text if text is not None else sys.stdin.read()
     decision = rules.judge(given)
+    if searxng:
+        decision = decision.for_syntax(neutralise)
     if as_json:
         print_json(_answer(decision))
     else:

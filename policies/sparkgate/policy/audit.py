@@ -24,7 +24,8 @@ from sqlite_utils import Database
 
 from sparkgate.policy.audit_schema import APPLICATION_ID, PARTS, migration
 
-BUSY_TIMEOUT_MS = 10_000
+BUSY_TIMEOUT_S = 5.0
+"""Longest wait for another thread, and then for another process, that writes."""
 
 
 class LogUnavailable(Exception):
@@ -53,6 +54,7 @@ class Intent:
     origin: str
     verdict: str
     sent: str
+    fields: Mapping[str, str]
     findings: Sequence[Mapping[str, object]]
     withheld: Sequence[str]
     policy: str
@@ -126,17 +128,19 @@ class AuditLog:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._db.conn
-        with self._lock:
+        if not self._lock.acquire(timeout=BUSY_TIMEOUT_S):
+            raise LogUnavailable(f"cannot write the log {self.path}: it is busy")
+        try:
             self._check_in_place()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._lock.release()
 
 
 def _open(path: Path) -> Database:
@@ -146,7 +150,7 @@ def _open(path: Path) -> Database:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         _check_ours(connection)
         for pragma in (
-            f"busy_timeout = {BUSY_TIMEOUT_MS}",
+            f"busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}",
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
@@ -194,6 +198,7 @@ def _columns(intent: Intent) -> dict[str, Any]:
         "origin": intent.origin,
         "verdict": intent.verdict,
         "sent": intent.sent,
+        "fields": json.dumps(dict(intent.fields)),
         "findings": json.dumps(list(intent.findings)),
         "withheld": json.dumps(list(intent.withheld)),
         "policy": intent.policy,
@@ -250,6 +255,6 @@ def read_rows(path: Path, *, limit: int = 20, row_id: int | None = None) -> list
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
     row["at"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(row["at_us"] // 1_000_000)) + "Z"
-    row["findings"] = json.loads(row["findings"])
-    row["withheld"] = json.loads(row["withheld"])
+    for name in ("fields", "findings", "withheld"):
+        row[name] = json.loads(row[name])
     return row

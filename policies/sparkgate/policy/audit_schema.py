@@ -32,6 +32,7 @@ CREATE TABLE outbound (
     destination TEXT NOT NULL,
     origin TEXT NOT NULL,
     verdict TEXT NOT NULL CHECK (verdict IN ('allow', 'redact', 'block')),
+    fields TEXT NOT NULL,
     sent TEXT NOT NULL CHECK (verdict <> 'block' OR sent = ''),
     findings TEXT NOT NULL,
     withheld TEXT NOT NULL,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from ssl import SSLContext
 from time import perf_counter
@@ -18,10 +19,11 @@ from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard, canonical
 from sparkgate.policy.judge import Decision, Policy
 from sparkgate.policy.request import SYNTAX, Request, objections
 from sparkgate.policy.response import TooLarge, read_body
-from sparkgate.policy.syntax import Neutral
 
 __all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent", "Transport"]
 
+PARALLEL = 8
+"""Requests on the way at a time; more wait, within their own deadline."""
 Transport = httpx.AsyncBaseTransport
 """What a test puts in the place of the network."""
 
@@ -33,6 +35,7 @@ class Permit:
     Attributes:
         destination: class of destination, a key of `SYNTAX`.
         origin: base URL the request must go to; a request built for anywhere else is refused.
+        fields: everything that goes out beside the text, by name; logged with it, and nothing else may be added.
         timeout_s: seconds for look-up, connection, sending and reading together.
         max_bytes: longest answer read, in bytes, packed as well as unpacked.
     """
@@ -41,16 +44,16 @@ class Permit:
     tool: str
     destination: str
     origin: str
+    fields: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 15.0
     max_bytes: int = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An answer came back. `notes` say what was changed for the destination's query syntax."""
+    """An answer came back."""
 
     decision: Decision
-    notes: tuple[str, ...]
     status: int
     headers: dict[str, str]
     body: bytes
@@ -66,13 +69,13 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It was sent or tried, and no whole answer came back. `kind` is a word of `FAILURES`, or fault."""
+    """It was sent or tried, and no whole answer came back. `kind` is a word of `FAILURES`, exhausted or fault."""
 
     kind: str
     decision: Decision
-    notes: tuple[str, ...]
 
 
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
     (TooLarge, "too_large"),
@@ -103,24 +106,36 @@ class Egress:
         self.log = log
         self.guard = guard
         self.transport = transport
+        self._places = asyncio.Semaphore(PARALLEL)
 
     async def send(self, permit: Permit, text: str, build: Callable[[str], Request]) -> Sent | Refused | Failed:
         """Judge `text`, log it, and send what `build` makes of the part that may leave. Never raises on bad luck."""
-        decision = await anyio.to_thread.run_sync(self.policy.judge, text)
-        neutral = SYNTAX[permit.destination](decision.released)
-        decision = _settled(decision, neutral)
-        notes = tuple(form.note for form in neutral.forms)
+        decision = await anyio.to_thread.run_sync(self._judge, permit, text)
         try:
             row = await anyio.to_thread.run_sync(self.log.intend, self._intent(permit, text, decision))
         except LogUnavailable as error:
             return Refused(("log-unavailable",), (str(error),))
         if decision.verdict == "block":
-            return Refused(decision.rules, notes)
-        request, objected = await anyio.to_thread.run_sync(self._build, permit, decision.released, build)
-        if objected or request is None:
-            await self._close(row, Outcome("refused"))
-            return Refused(objected)
-        return await self._exchange(permit, request, decision, notes, row)
+            return Refused(decision.rules, decision.notes)
+        try:
+            request, objected = await anyio.to_thread.run_sync(self._build, permit, decision.released, build)
+            if objected or request is None:
+                await self._close(row, Outcome("refused"))
+                return Refused(objected)
+            return await self._exchange(permit, request, decision, row)
+        except BaseException:  # cancelled
+            with anyio.CancelScope(shield=True):
+                await self._close(row, Outcome("cancelled"))
+            raise
+
+    def _judge(self, permit: Permit, text: str) -> Decision:
+        """The text decides what leaves of it; a field may only leave as it is."""
+        decision = self.policy.judge(text).for_syntax(SYNTAX[permit.destination])
+        for word in (*permit.fields, *permit.fields.values()):
+            field_decision = self.policy.judge(word)
+            if field_decision.verdict != "allow":
+                return Decision("block", "", elapsed_us=decision.elapsed_us, reason=field_decision.rules[0])
+        return decision
 
     def _intent(self, permit: Permit, text: str, decision: Decision) -> Intent:
         return Intent(
@@ -130,7 +145,8 @@ class Egress:
             origin=permit.origin,
             verdict=decision.verdict,
             sent=decision.released,
-            findings=[finding.public() for finding in decision.findings] or [{"rule": r} for r in decision.rules],
+            fields={} if decision.verdict == "block" else permit.fields,
+            findings=decision.told(),
             withheld=[self.log.fingerprint(text[start:end]) for start, end in decision.spans],
             policy=self.policy.digest,
             decision_us=decision.elapsed_us,
@@ -142,27 +158,22 @@ class Egress:
         """The request and what the final scan has against it; a mistake in either is an objection."""
         try:
             request = build(released)
-            return request, objections(request, permit.origin, permit.destination, self.policy)
+            return request, objections(request, permit.origin, permit.destination, permit.fields, self.policy)
         except Exception:
             return None, ("build-fault",)
 
-    async def _exchange(
-        self, permit: Permit, request: Request, decision: Decision, notes: tuple[str, ...], row: int
-    ) -> Sent | Failed:
+    async def _exchange(self, permit: Permit, request: Request, decision: Decision, row: int) -> Sent | Failed:
         start = perf_counter()
         try:
             with anyio.fail_after(permit.timeout_s):
-                status, headers, body = await self._ask(permit, request)
+                async with self._places:
+                    status, headers, body = await self._ask(permit, request)
         except Exception as error:
             kind = failure_kind(error)
             await self._close(row, Outcome(kind, elapsed_us=_us_since(start)))
-            return Failed(kind, decision, notes)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._close(row, Outcome("cancelled", elapsed_us=_us_since(start)))
-            raise
+            return Failed(kind, decision)
         await self._close(row, Outcome("answered", status, len(body), _us_since(start)))
-        return Sent(decision, notes, status, headers, body)
+        return Sent(decision, status, headers, body)
 
     async def _ask(self, permit: Permit, request: Request) -> tuple[int, dict[str, str], bytes]:
         """Look the name up once and ask exactly the addresses found, one after another until one is reached."""
@@ -190,7 +201,7 @@ class Egress:
         self, permit: Permit, request: Request, url: httpx.URL, address: str
     ) -> tuple[int, dict[str, str], bytes]:
         """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
-        headers = {"Accept-Encoding": "gzip, deflate", **request.headers, **request.operator_headers}
+        headers = {"Accept-Encoding": "gzip, deflate", **request.headers}
         headers["Host"] = url.netloc.decode("ascii")
         async with (
             httpx.AsyncClient(
@@ -219,21 +230,14 @@ class Egress:
             return  # the row stays open, which reads as "may have left, end unknown"
 
 
-def _settled(decision: Decision, neutral: Neutral) -> Decision:
-    if decision.verdict == "block" or not neutral.forms:
-        return decision
-    if neutral.refused:
-        reason = next(form.rule for form in neutral.forms if form.rewrite is None)
-        return replace(decision, verdict="block", released="", reason=reason)
-    return replace(decision, verdict="redact", released=neutral.text, reason=neutral.forms[0].rule)
-
-
 def failure_kind(error: BaseException) -> str:
     """The stable word for an exception of a send, without its text; the guard's refusal counts wherever it hides."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ConnectionRefusedByPolicy):
             return "refused_by_guard"
+        if isinstance(seen, OSError) and seen.errno in EXHAUSTED:
+            return "exhausted"
         seen = seen.__cause__ or seen.__context__
     return next((kind for kind_of, kind in FAILURES if isinstance(error, kind_of)), "fault")
 

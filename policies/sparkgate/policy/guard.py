@@ -18,8 +18,11 @@ LOCAL_FAMILIES = frozenset({1})
 """AF_UNIX: the only sockets that may be made while no permit is open (socket(2))."""
 ADDRESSED = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 NAMED = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
-BYPASSES = frozenset({"cpython.PyInterpreterState_New", "ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function"})
-"""A new interpreter has no hooks; foreign functions raise no events."""
+BYPASSES = frozenset(
+    {"cpython.PyInterpreterState_New", "ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function"}
+    | {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
+)
+"""A new interpreter has no hooks, foreign functions raise no events, and a child process is not guarded."""
 
 
 class ConnectionRefusedByPolicy(PermissionError):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 
 from sparkgate.policy.rules import Class, Finding, Overrun, Rule, Rulebook, Verdict, load, shipped
+from sparkgate.policy.syntax import Form, Neutral
 from sparkgate.policy.terms import load_terms
 from sparkgate.policy.views import View, views
 
@@ -40,7 +41,8 @@ class Decision:
     """`released` is what may leave: the text itself, a redacted copy, or "" when blocked.
 
     `findings` are disjoint; `spans` are all places that any rule matched, before overlapping ones were joined.
-    `reason` is "" or why the decision is a block although no rule asked for it.
+    `reason` is "" or why the decision is a block although no rule asked for it. `syntax` are the forms of the
+    destination's query syntax that were met, refused or rewritten.
     """
 
     verdict: Verdict
@@ -49,12 +51,33 @@ class Decision:
     elapsed_us: int = 0
     reason: str = ""
     spans: tuple[tuple[int, int], ...] = ()
+    syntax: tuple[Form, ...] = ()
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Ids of the rules that matched, or the reason in their place; in order of first appearance."""
-        ids = dict.fromkeys(finding.rule for finding in self.findings)
-        return tuple(ids) + ((self.reason,) if self.reason else ())
+        """Ids of everything that decided, each once: rules, syntax forms, and the reason."""
+        ids = [finding.rule for finding in self.findings] + [form.rule for form in self.syntax]
+        return tuple(dict.fromkeys(ids + ([self.reason] if self.reason else [])))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was changed for the destination's query syntax, in words."""
+        return tuple(form.note for form in self.syntax)
+
+    def told(self) -> list[dict[str, object]]:
+        """Everything that decided, as the log keeps it: never a value."""
+        spans = [finding.public() for finding in self.findings]
+        others = [rule for rule in self.rules if all(rule != finding.rule for finding in self.findings)]
+        return spans + [{"rule": rule} for rule in others]
+
+    def for_syntax(self, neutralise: Callable[[str], Neutral]) -> Decision:
+        """The same decision with the query syntax of a destination taken out of what may leave, or refused for it."""
+        neutral = neutralise(self.released)
+        if self.verdict == "block" or not neutral.forms:
+            return self
+        verdict: Verdict = "block" if neutral.refused else "redact"
+        released = "" if neutral.refused else neutral.text
+        return dataclasses.replace(self, verdict=verdict, released=released, syntax=neutral.forms)
 
 
 class Policy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -22,21 +22,23 @@ SYNTAX: dict[str, Callable[[str], Neutral]] = {"searxng": neutralise, "web": _no
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a tool builds from the released text. `operator_headers` come from settings and are not scanned."""
+    """What a tool builds from the released text."""
 
     url: str
     form: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    operator_headers: dict[str, str] = field(default_factory=dict, repr=False)
     method: str = "POST"
 
 
-def objections(request: Request, origin: str, destination: str, policy: Policy) -> tuple[str, ...]:
+def objections(
+    request: Request, origin: str, destination: str, fields: Mapping[str, str], policy: Policy
+) -> tuple[str, ...]:
     """Ids of what stands against sending `request`; () when it may go.
 
     Args:
         origin: base URL it must go to.
         destination: class of destination, a key of `SYNTAX`.
+        fields: what may stand beside the text, which goes under the name `q`.
         policy: judges every decoded string of it once more.
 
     """
@@ -49,12 +51,14 @@ def objections(request: Request, origin: str, destination: str, policy: Policy) 
         return ("other-origin",)
     if request.method not in METHODS or any(name.lower() == "host" for name in request.headers):
         return ("unusual-request",)
+    sent = [*parse_qsl(url.query, keep_blank_values=True), *request.form.items()]
     for part in _parts(request, url):
         decision = policy.judge(part)
         if decision.verdict != "allow":
             return decision.rules
-    fields = [*parse_qsl(url.query, keep_blank_values=True), *request.form.items()]
-    live = (form.rule for name, value in fields if name == "q" for form in SYNTAX[destination](value).forms)
+    if any(name != "q" and fields.get(name) != value for name, value in sent):
+        return ("undeclared-field",)
+    live = (form.rule for name, value in sent if name == "q" for form in SYNTAX[destination](value).forms)
     return tuple(live)
 
 

@@ -36,9 +36,9 @@ def _rule(table: Mapping[str, Any], path: Path, number: int) -> Rule:
     if not isinstance(name, str) or len(name.strip()) < 2:
         raise RuleError(f"{where} needs a name of at least two characters")
     if set(table) - KNOWN:
-        raise RuleError(f"{where} ({name!r}) does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
+        raise RuleError(f"{where} does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
     if verdict not in ("redact", "block"):
-        raise RuleError(f"{where} ({name!r}): verdict is redact or block")
+        raise RuleError(f"{where}: verdict is redact or block")
     forms = [normal(name), *_texts(table, "forms", where)]
     near = _texts(table, "near", where)
     return Rule(
