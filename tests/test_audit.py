@@ -521,3 +521,13 @@ def test_the_folder_of_a_log_may_have_any_name(tmp_path: Path, name: str) -> Non
 def test_what_rows_hold_can_be_written_as_json(log: AuditLog, path: Path) -> None:
     log.intend(an_intent(sent="🚀 \x00 \u2028"))
     assert json.loads(json.dumps(read_rows(path)))[0]["sent"] == "🚀 \x00 \u2028"
+
+
+def test_a_log_made_before_the_last_migration_is_brought_up_to_date(log: AuditLog, path: Path) -> None:
+    row = log.intend(an_intent())
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("ALTER TABLE outbound DROP COLUMN fields")
+        raw.execute("DELETE FROM _sqlite_migrations WHERE name = 'add_fields'")
+    again = AuditLog(path, KEY)
+    assert again.intend(an_intent()) == row + 1
+    assert [found["fields"] for found in read_rows(path)] == [{}, {}]

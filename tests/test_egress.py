@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import json
 import socket
@@ -50,7 +51,7 @@ class Door:
     async def send(
         self, url: str, text: str = "hello", build: Build | None = None, **permit: Any
     ) -> Sent | Refused | Failed:
-        allowed = Permit(Caller(session="s"), "web_search", "searxng", url, **permit)
+        allowed = Permit(Caller(session="s"), "web_search", "searxng", url, **{"path": "/search"} | permit)
         return await self.egress.send(allowed, text, build or (lambda text: Request(f"{url}/search", {"q": text})))
 
     def row(self) -> dict[str, Any]:
@@ -190,7 +191,7 @@ async def test_an_answer_is_given_although_its_outcome_cannot_be_written(door: D
 async def test_an_unexpected_byte_in_the_callers_folder_refuses_and_raises_nothing(
     door: Door, searxng: FakeSearxng
 ) -> None:
-    permit = Permit(Caller(cwd="/w/\udcff"), "web_search", "searxng", searxng.url)
+    permit = Permit(Caller(cwd="/w/\udcff"), "web_search", "searxng", searxng.url, "/search")
     sent = await door.egress.send(permit, "hello", lambda text: Request(f"{searxng.url}/search", {"q": text}))
     assert isinstance(sent, (Refused, Sent))
     assert len(searxng.requests) == (1 if isinstance(sent, Sent) else 0)
@@ -199,20 +200,20 @@ async def test_an_unexpected_byte_in_the_callers_folder_refuses_and_raises_nothi
 # -- the final scan
 
 SMUGGLED: dict[str, Callable[[str, str], Request]] = {
-    "path": lambda url, value: Request(f"{url}/{value}", {"q": "x"}),
-    "path, encoded": lambda url, value: Request(f"{url}/{_percent(value)}", {"q": "x"}),
-    "query value": lambda url, value: Request(f"{url}/?a={value}", {"q": "x"}),
-    "query key": lambda url, value: Request(f"{url}/?{value}=1", {"q": "x"}),
-    "query without a key": lambda url, value: Request(f"{url}/?{value}", {"q": "x"}),
-    "query, encoded": lambda url, value: Request(f"{url}/?a={_percent(value)}", {"q": "x"}),
-    "header": lambda url, value: Request(f"{url}/", {"q": "x"}, {"X-Note": value}),
-    "header name": lambda url, value: Request(f"{url}/", {"q": "x"}, {value: "1"}),
-    "form value": lambda url, value: Request(f"{url}/", {"q": "x", "note": value}),
-    "form key": lambda url, value: Request(f"{url}/", {"q": "x", value: "1"}),
-    "two form values": lambda url, value: Request(f"{url}/", {"a": "password", "b": "is", "c": f"'{value}'"}),
-    "user name": lambda url, value: Request(url.replace("://", f"://{value}@"), {"q": "x"}),
-    "user name and password": lambda url, value: Request(url.replace("://", f"://u:{value}@"), {"q": "x"}),
-    "method": lambda url, value: Request(f"{url}/", {"q": "x"}, method=value),
+    "path": lambda url, value: Request(f"{url}/{value}", {"q": "hello"}),
+    "path, encoded": lambda url, value: Request(f"{url}/{_percent(value)}", {"q": "hello"}),
+    "fragment": lambda url, value: Request(f"{url}#{value}", {"q": "hello"}),
+    "query value": lambda url, value: Request(f"{url}?a={value}", {"q": "hello"}),
+    "query key": lambda url, value: Request(f"{url}?{value}=1", {"q": "hello"}),
+    "query without a key": lambda url, value: Request(f"{url}?{value}", {"q": "hello"}),
+    "query, encoded": lambda url, value: Request(f"{url}?a={_percent(value)}", {"q": "hello"}),
+    "another text": lambda url, value: Request(url, {"q": f"hello {value}"}),
+    "a second text": lambda url, value: Request(f"{url}?q={value}", {"q": "hello"}),
+    "form value": lambda url, value: Request(url, {"q": "hello", "note": value}),
+    "form key": lambda url, value: Request(url, {"q": "hello", value: "1"}),
+    "user name": lambda url, value: Request(url.replace("://", f"://{value}@"), {"q": "hello"}),
+    "user name and password": lambda url, value: Request(url.replace("://", f"://u:{value}@"), {"q": "hello"}),
+    "method": lambda url, value: Request(url, {"q": "hello"}, method=value),
 }
 
 
@@ -223,7 +224,7 @@ def _percent(value: str) -> str:
 @pytest.mark.parametrize("way", SMUGGLED)
 async def test_a_request_that_carries_the_withheld_text_anyway_is_refused(door: Door, way: str) -> None:
     with raw_server(whole(b"{}")) as server:
-        sent = await door.send(server.url, "hello", lambda _: SMUGGLED[way](server.url, TOKEN))
+        sent = await door.send(server.url, "hello", lambda _: SMUGGLED[way](f"{server.url}/search", TOKEN))
     everything = b"".join(server.requests)
     assert isinstance(sent, Refused) and everything == b""
     assert TOKEN not in repr(sent)
@@ -231,31 +232,26 @@ async def test_a_request_that_carries_the_withheld_text_anyway_is_refused(door: 
     assert base64.b64encode(TOKEN.encode())[:20] not in everything
 
 
-@pytest.mark.parametrize("where", ["form", "header", "path"])
-async def test_a_build_that_uses_the_text_it_was_not_given_is_refused(door: Door, where: str) -> None:
-    text = f"mail of {MAIL}"
-
-    def build(_released: str) -> Request:
-        form = {"q": text} if where == "form" else {"q": "x"}
-        headers = {"X": text} if where == "header" else {}
-        return Request(f"{server.url}/{text if where == 'path' else ''}", form, headers)
-
+@pytest.mark.parametrize("harmless", ["hello there", "", "hell", "hello "])
+async def test_a_build_that_sends_another_text_than_was_logged_is_refused(door: Door, harmless: str) -> None:
     with raw_server(whole(b"{}")) as server:
-        refused = await door.send(server.url, text, build)
-    assert isinstance(refused, Refused) and refused.rules == ("email-address",)
+        refused = await door.send(server.url, "hello", lambda _: Request(f"{server.url}/search", {"q": harmless}))
+    assert isinstance(refused, Refused) and refused.rules == ("undeclared-field",)
     assert server.requests == [] and door.row()["outcome"] == "refused"
 
 
 @pytest.mark.parametrize(
     "elsewhere",
     [
-        "http://127.0.0.2:{port}/",
-        "http://127.0.0.1:1/",
-        "https://127.0.0.1:{port}/",
-        "http://localhost:{port}/",
+        "http://127.0.0.2:{port}/search",
+        "http://127.0.0.1:1/search",
+        "https://127.0.0.1:{port}/search",
+        "http://localhost:{port}/search",
         "http://127.0.0.1:{port}@127.0.0.2/",
         "http://127.0.0.1:{port}\\@127.0.0.2/",
-        "http://127.0.0.1.:{port}/",
+        "http://127.0.0.1.:{port}/search",
+        "http://127.0.0.1:{port}/search/",
+        "http://127.0.0.1:{port}/",
         "http://127.0.0.1/",
         "http://127.0.0.1:99999/",
         "http://[::1/",
@@ -273,15 +269,6 @@ async def test_a_request_built_for_elsewhere_is_refused(door: Door, elsewhere: s
     assert server.requests == [] and door.row()["outcome"] == "refused"
 
 
-async def test_a_host_header_of_the_build_cannot_name_another_host(door: Door) -> None:
-    with raw_server(whole(b"{}")) as server:
-        sent = await door.send(
-            server.url, "hello", lambda text: Request(f"{server.url}/", {"q": text}, {"Host": "evil.example"})
-        )
-    assert b"evil.example" not in b"".join(server.requests)
-    assert isinstance(sent, Refused)
-
-
 @pytest.mark.parametrize("build", ["raises", "none", "list value"])
 async def test_a_build_that_fails_is_a_refusal_with_a_closed_row_and_without_the_text(
     door: Door, searxng: FakeSearxng, build: str
@@ -289,7 +276,7 @@ async def test_a_build_that_fails_is_a_refusal_with_a_closed_row_and_without_the
     def broken(text: str) -> Any:
         if build == "raises":
             raise ValueError(f"cannot build {text}")
-        return None if build == "none" else Request(f"{searxng.url}/", {"q": text, "z": [text]})  # type: ignore[dict-item]
+        return None if build == "none" else Request(f"{searxng.url}/search", {"q": text, "z": [text]})  # type: ignore[dict-item]
 
     refused = await door.send(searxng.url, "a quiet text", broken)
     assert isinstance(refused, Refused) and "a quiet text" not in repr(refused)
@@ -336,6 +323,54 @@ async def test_fields_are_logged_with_the_text_and_nothing_may_be_added_to_them(
         assert isinstance(sent, answer)
     assert [request["form"]["pageno"] for request in searxng.requests] == ["2"]
     assert door.row()["fields"] == fields and door.row()["outcome"] == "refused"
+
+
+async def test_words_of_the_operator_do_not_meet_our_own_constants(tmp_path: Path, searxng: FakeSearxng) -> None:
+    """A term may be a word of a placeholder, of the address or of our headers."""
+    terms = "".join(f'[[term]]\nname = "{name}"\n' for name in ("search", "User", "json", "email", "home", "path"))
+    (tmp_path / "terms.toml").write_text(terms)
+    log = AuditLog(tmp_path / "audit.db", b"k" * 32)
+    door = Door(Egress(Policy.from_folder(tmp_path, deadline_s=PATIENCE_S), log, Guard()), tmp_path / "audit.db")
+    request = {"q": "hello [email] [home path]/x.py", "format": "json"}
+    sent = await door.send(
+        searxng.url,
+        f"hello {MAIL} /home/jane/x.py",
+        partial(_always, Request(f"{searxng.url}/search", request)),
+        fields={"format": "json"},
+    )
+    assert isinstance(sent, Sent) and searxng.requests[0]["form"] == request
+
+
+async def test_an_address_that_swallows_packets_does_not_use_up_the_time_of_the_next(door: Door) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as working,
+        socket.socket() as deaf,
+        contextlib.ExitStack() as fillers,
+    ):
+        port = working.getsockname()[1]
+        deaf.bind(("127.0.0.2", port))
+        deaf.listen(0)
+        for _ in range(4):
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.2", port))
+        egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=_two_addresses)
+        answering = threading.Thread(target=_answer_once, args=(working,))
+        answering.start()
+        sent = await Door(egress, door.path).send(f"http://two.example:{port}", timeout_s=4.0)
+        answering.join()
+    assert isinstance(sent, Sent)
+
+
+async def _two_addresses(_host: str, _port: int) -> list[str]:
+    return ["127.0.0.2", "127.0.0.1"]
+
+
+def _answer_once(server: socket.socket) -> None:
+    link, _ = server.accept()
+    with link:
+        link.recv(65_536)
+        link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
 
 async def test_a_field_with_a_secret_is_blocked_and_not_logged(door: Door, searxng: FakeSearxng) -> None:
@@ -573,7 +608,7 @@ guard = Guard()
 guard.install()
 egress = Egress(Policy(()), AuditLog(Path(sys.argv[1]) / "audit.db", b"k" * 32), guard)
 def send(url):
-    permit = Permit(Caller(), "t", "searxng", url, timeout_s=10.0)
+    permit = Permit(Caller(), "t", "searxng", url, "/search", timeout_s=10.0)
     return asyncio.run(egress.send(permit, "hello", lambda text: Request(url + "/search", {"q": text})))
 found = send(sys.argv[2])
 print(getattr(found, "status", None) or getattr(found, "kind", None) or found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -295,6 +296,49 @@ def test_a_gate_of_another_configuration_is_not_talked_to(box: Box) -> None:
     box.host().initialize()
     hello = {"sparkgate": 1, "toolset": "search", "version": __version__, "config": "/elsewhere.toml"}
     assert "another configuration" in str(say(box, json.dumps(hello).encode() + b"\n")["reason"])
+
+
+def test_a_state_folder_may_be_a_link_and_a_runtime_folder_may_not(box: Box) -> None:
+    elsewhere = box.root / "elsewhere"
+    elsewhere.mkdir()
+    box.state.parent.mkdir()
+    box.state.symlink_to(elsewhere)
+    assert box.host().initialize()["serverInfo"]["name"] == "sparksearch"
+    other = box.root / "other-run"
+    other.mkdir()
+    (other / "sparkgate").symlink_to(elsewhere)
+    answer = box.host(XDG_RUNTIME_DIR=str(other)).ask("initialize", {"protocolVersion": "2025-11-25"})
+    assert "is a symbolic link" in answer["error"]["message"]
+
+
+def test_stop_ends_a_frozen_gate_whose_queue_is_full(box: Box) -> None:
+    box.host().initialize()
+    gate = box.gate_pids()
+    os.kill(gate[0], signal.SIGSTOP)
+    with contextlib.ExitStack() as stack, contextlib.suppress(BlockingIOError):
+        while True:
+            link = stack.enter_context(socket.socket(socket.AF_UNIX))
+            link.setblocking(False)
+            link.connect(str(box.socket))
+    stopped = box.command("gate", "stop", "--json")
+    assert json.loads(stopped.stdout) == {"stopped": True, "pid": gate[0]}
+
+
+def test_stop_waits_for_a_gate_that_is_ending_already(box: Box, searxng: FakeSearxng) -> None:
+    box.use(searxng.url)
+    host = box.host()
+    host.initialize()
+    searxng.hold.clear()
+    host.send("tools/call", {"name": "web_search", "arguments": {"query": "long"}})
+    searxng.wait_for_request()
+    gate = box.gate_pids()
+    os.kill(gate[0], signal.SIGTERM)
+    while box.socket.exists():
+        host.ask("ping")
+    stopping = box.host(sys.executable, "-I", "-m", "sparkgate.clients.cli", "gate", "stop", "--json")
+    searxng.hold.set()
+    assert json.loads(stopping.stdout.read()) == {"stopped": True, "pid": gate[0]}
+    assert not is_running(gate[0])
 
 
 def test_status_tells_of_a_gate_that_runs_and_of_none(box: Box) -> None:

@@ -359,3 +359,10 @@ def test_an_operators_folder_adds_to_the_shipped_rules(tmp_path: Path) -> None:
     assert policy.judge("a ZORP zorp").rules == ("zorp",)
     assert policy.judge("why is ALDER  bank slow at alderbank?").released == "why is [name] slow at [name]?"
     assert policy.judge(TOKEN).verdict == "block"
+
+
+def test_a_name_that_is_a_word_of_a_placeholder_does_not_stop_redaction(tmp_path: Path) -> None:
+    names = ("Email", "Home", "Path", "Phone")
+    (tmp_path / "terms.toml").write_text("".join(f'[[term]]\nname = "{name}"\n' for name in names))
+    decision = judged("mail jane@corp.io about /home/jane/x.py", *RULES, *load_terms(tmp_path / "terms.toml"))
+    assert (decision.verdict, decision.released) == ("redact", "mail [email] about [home path]/x.py")

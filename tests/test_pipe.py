@@ -32,7 +32,7 @@ def test_the_pipe_imports_nothing_but_the_standard_library() -> None:
     foreign = {name for name in run.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
     assert foreign == {
         "sparkgate",
-        *(f"sparkgate.{name}" for name in ("stdio", "link", "paths", "starter", "version", "wire")),
+        *(f"sparkgate.{name}" for name in ("stdio", "arguments", "link", "paths", "starter", "version", "wire")),
     }
 
 
@@ -149,6 +149,7 @@ def test_a_line_over_the_limit_gets_an_error_with_its_id_and_the_session_goes_on
         (b'"text"', -32600, None),
         (b'{"jsonrpc":"1.0","id":9,"method":"ping"}', -32600, 9),
         (b'{"jsonrpc":"2.0","id":9,"method":5}', -32600, 9),
+        (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":"\\udcaf","y":1e999}}', -32700, 9),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, None),
@@ -239,7 +240,7 @@ def test_a_socket_that_another_user_serves_gets_no_word(box: Box) -> None:
         "import os, socket, sys\n"
         "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o777)\n"
         "os.setuid(65534); s.listen(); print('listening', flush=True)\n"
-        "print(len(s.accept()[0].recv(1000)), flush=True)\n"
+        "while True: print(len(s.accept()[0].recv(1000)), flush=True)\n"
     )
     box.runtime.mkdir(mode=0o700)
     stranger = box.host(sys.executable, "-c", program, str(box.socket))
@@ -248,6 +249,51 @@ def test_a_socket_that_another_user_serves_gets_no_word(box: Box) -> None:
     answer = host.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
     assert "is served by another user" in answer["error"]["message"]
     assert stranger.stdout.readline() == b"0\n"
+
+
+def test_a_second_request_with_an_open_id_is_refused(host: Host, searxng: FakeSearxng) -> None:
+    searxng.hold.clear()
+    first = host.send("tools/call", {"name": "web_search", "arguments": {"query": "slow"}})
+    searxng.wait_for_request()
+    host.send_bytes(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % first)
+    assert "a request with this id is open" in host.read()["error"]["message"]
+    searxng.hold.set()
+    assert host.read()["result"]["structuredContent"]["ok"]
+
+
+@pytest.mark.parametrize("greeting", [b"", b'{"gate": "ready"}\n'])
+def test_a_gate_that_hangs_up_each_time_is_given_up_in_the_end(box: Box, greeting: bytes) -> None:
+    program = (
+        "import socket, sys\n"
+        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('listening', flush=True)\n"
+        "while True:\n"
+        "    c = s.accept()[0]; c.recv(1000); c.sendall(sys.argv[2].encode()); c.close()\n"
+    )
+    box.runtime.mkdir(mode=0o700)
+    hanging_up = box.host(sys.executable, "-c", program, str(box.socket), greeting.decode())
+    hanging_up.stdout.readline()
+    code = "import sys; from sparkgate import stdio; stdio.GATE_WAIT_S = 1.0; sys.exit(stdio.main())"
+    host = box.host(sys.executable, "-c", code, "search")
+    answer = host.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+    assert answer["error"]["code"] == -32000
+    hanging_up.process.kill()
+
+
+def test_a_gate_that_freezes_while_it_leaves_is_given_up(box: Box) -> None:
+    program = (
+        "import socket, sys, time\n"
+        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('listening', flush=True)\n"
+        'c = s.accept()[0]; c.recv(1000); c.sendall(b\'{"gate": "ready"}\\n\'); c.recv(1000)\n'
+        'c.sendall(b\'{"gate": "retiring"}\\n\'); time.sleep(600)\n'
+    )
+    box.runtime.mkdir(mode=0o700)
+    freezing = box.host(sys.executable, "-c", program, str(box.socket))
+    freezing.stdout.readline()
+    code = "import sys; from sparkgate import stdio; stdio.LEAVE_S = 0.5; sys.exit(stdio.main())"
+    host = box.host(sys.executable, "-c", code, "search")
+    answer = host.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+    assert "does not answer any more" in answer["error"]["message"]
+    freezing.process.kill()
 
 
 def test_a_last_line_without_a_newline_counts(host: Host) -> None:

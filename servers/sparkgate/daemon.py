@@ -11,6 +11,7 @@ import sys
 from sparkgate import paths
 
 ALREADY_RUNNING = 3
+BACKLOG = 128
 LOG_MAX_BYTES = 1_000_000
 
 
@@ -38,7 +39,20 @@ def take_lock(config: str) -> int:
     except BlockingIOError as error:
         os.close(lock)
         raise CannotStart("a gate is running already", ALREADY_RUNNING) from error
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
     return lock
+
+
+def last_gate(config: str) -> int | None:
+    """Process id of the gate that last held the lock, if it still runs."""
+    try:
+        with open(os.path.join(paths.runtime_dir(), f"{paths.gate_name(config)}.lock")) as lock:
+            pid = int(lock.read())
+        with open(f"/proc/{pid}/cmdline", "rb") as command:
+            return pid if b"sparkgate" in command.read() else None
+    except (OSError, ValueError):
+        return None
 
 
 def listen(path: str) -> socket.socket:
@@ -53,7 +67,7 @@ def listen(path: str) -> socket.socket:
     try:
         remove_stale(path)
         listener.bind(paths.short_socket_path(path, folder))
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise CannotStart(f"cannot listen at {path}: {error.strerror}") from error

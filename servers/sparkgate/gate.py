@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
-from sparkgate.daemon import CannotStart, Launcher, detach, listen, take_lock
+from sparkgate.daemon import BACKLOG, CannotStart, Launcher, detach, listen, take_lock
 from sparkgate.link import peer
 from sparkgate.version import __version__
 
@@ -63,7 +63,9 @@ class Gate:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         self._inode = os.stat(self.path).st_ino
-        self._listener = await asyncio.start_unix_server(self._connected, sock=listener, **KEEP_SOCKET_FILE)
+        self._listener = await asyncio.start_unix_server(
+            self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
+        )
         ready()
         while not self.retiring or self.sessions:
             with contextlib.suppress(TimeoutError):
@@ -263,7 +265,7 @@ def _services(config: str) -> Services:
 
     toolsets()
     os.umask(0o077)
-    paths.private_dir(paths.state_dir())
+    paths.private_dir(os.path.realpath(paths.state_dir()))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES_WANTED)), hard))
     log.capture_libraries()

@@ -85,6 +85,8 @@ def private_dir(path: str) -> str:
         OSError: it is not a folder, or not ours; the message says what to do.
     """
     os.makedirs(path, mode=0o700, exist_ok=True)
+    if os.path.islink(path):
+        raise PermissionError(f"{path} is a symbolic link; use a folder")
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(folder).st_uid != os.getuid():

@@ -115,10 +115,10 @@ async def web_search(services: Services, caller: Caller, arguments: Arguments) -
     if isinstance(named, Problem):
         return _no(named)
     build = partial(searxng.search_request, live.searxng_url, fields=named)
-    sent = await _send(live, caller, search.query, named, build)
+    sent = await _send(live, caller, search.query, "/search", named, build)
     if isinstance(sent, Sent) and sent.status == 405 and live.settings.searxng.allow_get:
         by_get = partial(searxng.search_request_by_get, live.searxng_url, fields=named)
-        sent = await _send(live, caller, search.query, named, by_get)
+        sent = await _send(live, caller, search.query, "/search", named, by_get)
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)
@@ -161,7 +161,7 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
     """SearXNG asks its default engines when a name is unknown, so names are checked against /config first."""
     if not search.engines and not search.categories:
         return search.fields
-    sent = await _send(live, caller, "", {}, lambda _: searxng.config_request(live.searxng_url))
+    sent = await _send(live, caller, "", "/config", {}, lambda _: searxng.config_request(live.searxng_url))
     if isinstance(sent, Refused):
         return Problem(*_refused_words(sent))
     config = sent if isinstance(sent, Problem) else searxng.read_json(sent, live.searxng_url)
@@ -184,7 +184,7 @@ async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, 
 
 
 async def _send(
-    live: Live, caller: Caller, text: str, fields: dict[str, str], build_request: Callable[[str], Request]
+    live: Live, caller: Caller, text: str, path: str, fields: dict[str, str], build_request: Callable[[str], Request]
 ) -> Sent | Refused | Problem:
     limits = live.settings.searxng
     permit = Permit(
@@ -192,7 +192,9 @@ async def _send(
         tool="web_search",
         destination="searxng",
         origin=live.searxng_url,
+        path=path,
         fields=fields,
+        headers=searxng.HEADERS,
         timeout_s=limits.timeout_s,
         max_bytes=limits.max_answer_bytes,
     )

@@ -114,18 +114,18 @@ def language_of(text: str) -> str | None:
 
 def search_request(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
     """POST, so that the query stands in no URL and no access log."""
-    return Request(url=f"{base_url.rstrip('/')}/search", form={"q": query, **fields}, headers=dict(HEADERS))
+    return Request(url=f"{base_url.rstrip('/')}/search", form={"q": query, **fields})
 
 
 def search_request_by_get(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
     """The same search with its fields in the URL, for a proxy that lets nothing else through."""
     posted = search_request(base_url, query, fields)
-    return Request(url=f"{posted.url}?{urlencode(posted.form)}", headers=posted.headers, method="GET")
+    return Request(url=f"{posted.url}?{urlencode(posted.form)}", method="GET")
 
 
 def config_request(base_url: str) -> Request:
     """Engines and categories of the instance; carries nothing of the caller."""
-    return Request(url=f"{base_url.rstrip('/')}/config", headers=dict(HEADERS), method="GET")
+    return Request(url=f"{base_url.rstrip('/')}/config", method="GET")
 
 
 def read_failure(failed: Failed, base_url: str) -> Problem:

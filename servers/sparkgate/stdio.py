@@ -20,16 +20,18 @@ import time
 from typing import Any
 
 from sparkgate import paths, wire
+from sparkgate.arguments import parse_arguments
 from sparkgate.link import connect, hello, peer
 from sparkgate.starter import Starter
 
-XDG_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
-TOOLSETS = ("search", "engine", "bench")
 EOF_GRACE_S = 1.5
 GATE_WAIT_S = 15.0
 SILENCE_S, PING_WAIT_S = 30.0, 10.0
 """A gate that owes an answer and says nothing for so long is pinged, and given up when it does not answer that."""
-TICK_S, CONNECT_TICK_S = 1.0, 0.01
+LEAVE_S = 40.0
+"""A gate that retires closes within 30 s."""
+TICK_S, CONNECT_TICK_S, RETRY_S = 1.0, 0.01, 0.05
+WAITING_LINES = 1000
 CHUNK_BYTES = 65_536
 PIPE_ATOMIC_BYTES = 4096
 """A pipe that is writable takes this much without blocking (pipe(7): PIPE_BUF)."""
@@ -59,10 +61,13 @@ class Pipe:
         self.from_host, self.from_gate = wire.LineSplitter(), wire.LineSplitter(limit_bytes=64 * 1024 * 1024)
         self.to_host, self.to_gate = bytearray(), bytearray()
         self.waiting: list[wire.Checked] = []
+        self.waiting_bytes = 0
         self.open = wire.OpenRequests()
         self.handshake: list[bytes] = []
         self.greeted = False
         self.since = self.heard_at = time.monotonic()
+        self.wanted_since: float | None = self.since
+        self.retry_at = 0.0
         self.pinged_at: float | None = None
         self.eof_at: float | None = None
 
@@ -85,10 +90,9 @@ class Pipe:
 
     def _step(self) -> None:
         wanted = self.state == "down" and (bool(self.waiting) or not self.greeted)
-        if wanted:
+        if wanted and time.monotonic() >= self.retry_at:
             self._try_connect()
-        else:
-            self._watch_gate()
+        self._watch_gate()
         readable, writable, _ = select.select(self._inputs(), self._outputs(), [], self._tick_s(wanted))
         if self.host_out in writable:
             self._write_host()
@@ -100,8 +104,9 @@ class Pipe:
             self._read_gate()
 
     def _inputs(self) -> list[Any]:
-        held = len(self.to_gate) + len(self.to_host) + sum(len(checked.line) for checked in self.waiting)
-        host = [] if self.eof_at is not None or held > wire.MAX_LINE_BYTES else [self.host_in]
+        held = len(self.to_gate) + len(self.to_host) + self.waiting_bytes
+        full = held > wire.MAX_LINE_BYTES or len(self.waiting) > WAITING_LINES
+        host = [] if self.eof_at is not None or full else [self.host_in]
         return host + ([self.link] if self.link and len(self.to_host) < wire.MAX_LINE_BYTES else [])
 
     def _outputs(self) -> list[Any]:
@@ -115,15 +120,19 @@ class Pipe:
     def _watch_gate(self) -> None:
         """Give up a gate that should say something and does not."""
         now = time.monotonic()
-        if self.state in ("hello", "replay") and now - self.since > GATE_WAIT_S:
+        if self.wanted_since is not None and self.state != "leaving" and now - self.wanted_since > GATE_WAIT_S:
+            reason = FROZEN if self.state in ("hello", "replay") else f"no gate answered within {GATE_WAIT_S:.0f} s"
             self._drop_link()
-            self._give_up(FROZEN)
-        elif self.pinged_at is not None and now - self.pinged_at > PING_WAIT_S:
+            self._give_up(f"{reason}; see {paths.log_path(self.config)}")
+        elif self._leaves_too_long(now) or (self.pinged_at is not None and now - self.pinged_at > PING_WAIT_S):
             self._drop_link()
             self._fail_open(FROZEN)
         elif self.state == "up" and self.open.ids and self.pinged_at is None and now - self.heard_at > SILENCE_S:
             self.pinged_at = now
             self.to_gate += PING
+
+    def _leaves_too_long(self, now: float) -> bool:
+        return self.state == "leaving" and now - self.since > LEAVE_S
 
     # -- the host's side
 
@@ -140,13 +149,21 @@ class Pipe:
         self.to_host += checked.error
         if checked.message is None:
             return
+        request = wire.request_id_of(checked.message)
+        if request is not None and (request in self.open.ids or request in self._waiting_ids()):
+            self.to_host += wire.error_line(request, wire.INVALID_REQUEST, "a request with this id is open")
+            return
         self._note_handshake(checked.message, checked.line + b"\n")
         if self.state == "up":
             self._forward(checked)
             return
-        if self.state == "down" and not self.waiting:
-            self.since = time.monotonic()
+        if self.wanted_since is None:
+            self.wanted_since = time.monotonic()
         self.waiting.append(checked)
+        self.waiting_bytes += len(checked.line)
+
+    def _waiting_ids(self) -> set[int | str | None]:
+        return {wire.request_id_of(checked.message or {}) for checked in self.waiting}
 
     def _forward(self, checked: wire.Checked) -> None:
         if not self.open.ids:
@@ -173,8 +190,7 @@ class Pipe:
     def _try_connect(self) -> None:
         try:
             self.link = connect(paths.socket_path(self.config))
-        except BlockingIOError:
-            self._give_up_late()  # somebody listens and is too busy to accept
+        except BlockingIOError:  # somebody listens and is too busy to accept
             return
         except OSError:
             self._start_gate()
@@ -191,20 +207,17 @@ class Pipe:
         problem = self.starter.tick()
         if problem:
             self._give_up(f"the gate cannot be reached: {problem}; see {paths.log_path(self.config)}")
-        else:
-            self._give_up_late()
-
-    def _give_up_late(self) -> None:
-        if time.monotonic() - self.since > GATE_WAIT_S:
-            self._give_up(f"no gate answered within {GATE_WAIT_S:.0f} s; see {paths.log_path(self.config)}")
 
     def _give_up(self, reason: str) -> None:
-        self.greeted = True
+        self.greeted, self.wanted_since = True, None
         self.starter.release()
-        for checked in self.waiting:
+        for checked in self._taken_out():
             self.open.asked(checked.message or {})
-        self.waiting.clear()
         self._fail_open(reason)
+
+    def _taken_out(self) -> list[wire.Checked]:
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        return waiting
 
     def _fail_open(self, reason: str) -> None:
         for request in self.open.ids:
@@ -239,7 +252,7 @@ class Pipe:
         if self.state == "hello":
             self._gate_greets(message)
         elif message.get("gate") == "retiring":
-            self.state = "leaving"
+            self.state, self.since = "leaving", time.monotonic()
             self.to_gate += DRAINED
         elif self.state == "replay":
             self._gate_replays(message)
@@ -250,6 +263,7 @@ class Pipe:
     def _gate_greets(self, greeting: dict[str, Any]) -> None:
         if greeting.get("gate") == "retiring":
             self._drop_link()
+            self.retry_at = 0.0
         elif greeting.get("gate") != "ready":
             self._drop_link()
             self._give_up(f"the gate refused this connection: {greeting.get('reason', '')}")
@@ -271,16 +285,19 @@ class Pipe:
             self._give_up("the new gate refused the session of the old one; start the server again")
 
     def _up(self) -> None:
-        self.state, self.greeted = "up", True
-        waiting, self.waiting = self.waiting, []
-        for checked in waiting:
+        self.state, self.greeted, self.wanted_since = "up", True, None
+        for checked in self._taken_out():
             self._forward(checked)
 
     def _drop_link(self) -> None:
         if self.link:
             self.link.close()
+        now = time.monotonic()
+        if self.state != "leaving":
+            self.retry_at = now + RETRY_S
+        elif self.waiting:
+            self.wanted_since = now
         self.link, self.state, self.pinged_at = None, "down", None
-        self.since = time.monotonic()
         self.to_gate.clear()
         self.from_gate = wire.LineSplitter(self.from_gate.limit_bytes)
 
@@ -295,33 +312,6 @@ def _parsed(line: bytes | wire.Overlong) -> dict[str, Any] | None:
     except ValueError:
         return None
     return message if isinstance(message, dict) else None
-
-
-def parse_arguments(arguments: list[str]) -> tuple[str, str, str]:
-    """`[search, --config, FILE, --host, NAME, --env, NAME=VALUE]` → (toolset, absolute config path, host).
-
-    `--env` sets an XDG folder in this process, for hosts that do not pass it on.
-
-    Raises:
-        SystemExit: 2 with a usage line on stderr.
-    """
-    toolset, names, values = (arguments[0] if arguments else ""), arguments[1::2], arguments[2::2]
-    if toolset not in TOOLSETS or len(names) != len(values) or set(names) - {"--config", "--host", "--env"}:
-        raise _usage()
-    given = dict(zip(names, values, strict=True))
-    for name, value in zip(names, values, strict=True):
-        variable, _, folder = value.partition("=")
-        if name == "--env":
-            if variable not in XDG_FOLDERS or not folder:
-                raise _usage()
-            os.environ[variable] = folder
-    return toolset, paths.config_path(given.get("--config")), given.get("--host", "")
-
-
-def _usage() -> SystemExit:
-    options = "[--config FILE] [--host NAME] [--env XDG_…=FOLDER]"
-    sys.stderr.write(f"usage: python -I -m sparkgate.stdio {'|'.join(TOOLSETS)} {options}\n")
-    return SystemExit(2)
 
 
 def main(arguments: list[str] | None = None) -> int:

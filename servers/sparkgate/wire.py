@@ -73,7 +73,7 @@ def check(line: bytes | Overlong) -> Checked:
     if isinstance(line, Overlong):
         return Checked(error=error_line(id_at_the_edges(line), INVALID_REQUEST, _TOO_LONG))
     try:
-        message = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+        message = json.loads(line.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
     except UnicodeDecodeError:
         return Checked(error=error_line(id_at_the_edges(Overlong(line, line)), PARSE_ERROR, _NOT_UTF8))
     except (ValueError, RecursionError):
@@ -90,6 +90,13 @@ _NOT_UTF8 = "the line is not UTF-8"
 _NOT_JSON = "the line is not valid JSON"
 _BAD_ID = "the id of a request is a whole number or text"
 _NOT_AN_OBJECT = "a message is one JSON object; batches are not supported"
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(text)
+    return value
 
 
 def _no_constant(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from sparkgate import link, paths
 from sparkgate.clients.output import console, fail, print_json
+from sparkgate.daemon import last_gate
 
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
 STOP_PATIENCE_S = 60.0
@@ -26,10 +28,11 @@ def gate() -> None:
 
 def ask(config: str, do: str) -> dict[str, Any]:
     """Ask the running gate: its status, `{"running": False, …}`, or `{"running": True, "answers": False, "pid"}`."""
+    silent = {"running": True, "answers": False, "pid": last_gate(config), "config": config}
     try:
         connection = link.connect(paths.socket_path(config))
     except BlockingIOError:
-        return {"running": True, "answers": False, "pid": None, "config": config}
+        return silent
     except OSError:
         return {"running": False, "socket": paths.socket_path(config), "config": config}
     with connection:
@@ -38,8 +41,10 @@ def ask(config: str, do: str) -> dict[str, Any]:
             connection.sendall(link.hello("control", do=do))
             with connection.makefile("rb") as answers:
                 return dict(json.loads(answers.readline()))
+        except TimeoutError:
+            return silent | {"pid": link.peer(connection)[0]}
         except (OSError, ValueError):
-            return {"running": True, "answers": False, "pid": link.peer(connection)[0], "config": config}
+            return {"running": False, "socket": paths.socket_path(config), "config": config}
 
 
 @gate.command()
@@ -62,16 +67,18 @@ def status(config_file: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stop(config_file: str | None, as_json: bool) -> None:
     """Ask the gate to let its calls and jobs finish, then end; waits until it has."""
-    found = ask(paths.config_path(config_file), "stop")
-    pid = found.get("pid")
+    config = paths.config_path(config_file)
+    found = ask(config, "stop")
+    pid = found.get("pid") or last_gate(config)
     if pid and found.get("answers") is False:
         click.echo(f"gate {pid} does not answer; killing it", err=True)
-        os.kill(pid, signal.SIGKILL)
-    ended = not found["running"] or (pid is not None and _ends(pid))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    ended = pid is None or _ends(pid)
     if as_json:
-        print_json({"stopped": bool(found["running"] and ended), "pid": pid})
+        print_json({"stopped": bool(pid and ended), "pid": pid})
     elif ended:
-        console().print(f"gate {pid} has ended" if found["running"] else "no gate was running")
+        console().print(f"gate {pid} has ended" if pid else "no gate was running")
     if not ended:
         fail(f"gate {pid} is still finishing its calls after {STOP_PATIENCE_S:.0f} s; kill {pid} cuts them off")
 

@@ -80,7 +80,7 @@ def _check_lines(rules: Policy) -> None:
         try:
             case = json.loads(line)
             answer = {"id": case.get("id"), **_answer(rules.judge(case["text"]))}
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             fail('each line must be an object such as {"id": 1, "text": "…"}')
         click.echo(json.dumps(answer))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sparkgate.stdio import TOOLSETS
+from sparkgate.arguments import TOOLSETS, parse_arguments
 
 
 @click.command(short_help="The stdio server a host starts.")
@@ -27,4 +27,4 @@ def serve(toolset: str, config_file: str | None, in_process: bool) -> None:
         raise SystemExit(stdio.main(arguments))
     from sparkgate.gate import serve_in_process
 
-    serve_in_process(*stdio.parse_arguments(arguments))
+    serve_in_process(*parse_arguments(arguments))

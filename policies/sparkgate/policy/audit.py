@@ -46,7 +46,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One row of `outbound` before it is written; `withheld` holds keyed digests in the order of `findings`."""
+    """One row of `outbound` before it is written; `withheld` holds keyed digests of all matched places."""
 
     caller: Caller
     tool: str
@@ -132,15 +132,23 @@ class AuditLog:
             raise LogUnavailable(f"cannot write the log {self.path}: it is busy")
         try:
             self._check_in_place()
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
+            with _committed(connection):
+                yield connection
         except sqlite3.Error as error:
             raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
             self._lock.release()
+
+
+@contextmanager
+def _committed(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _open(path: Path) -> Database:

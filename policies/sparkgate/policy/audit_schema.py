@@ -32,7 +32,6 @@ CREATE TABLE outbound (
     destination TEXT NOT NULL,
     origin TEXT NOT NULL,
     verdict TEXT NOT NULL CHECK (verdict IN ('allow', 'redact', 'block')),
-    fields TEXT NOT NULL,
     sent TEXT NOT NULL CHECK (verdict <> 'block' OR sent = ''),
     findings TEXT NOT NULL,
     withheld TEXT NOT NULL,
@@ -76,3 +75,9 @@ def create_tables(db: Database) -> None:
 @migration()
 def index_sessions(db: Database) -> None:
     db.execute("CREATE INDEX outbound_by_session ON outbound (session, id)")
+
+
+@migration()
+def add_fields(db: Database) -> None:
+    """What goes out beside the text."""
+    db.execute("ALTER TABLE outbound ADD COLUMN fields TEXT NOT NULL DEFAULT '{}'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from ssl import SSLContext
@@ -24,6 +24,8 @@ __all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent", "Transpor
 
 PARALLEL = 8
 """Requests on the way at a time; more wait, within their own deadline."""
+Resolver = Callable[[str, int], Awaitable[list[str]]]
+"""(host, port) → IP addresses."""
 Transport = httpx.AsyncBaseTransport
 """What a test puts in the place of the network."""
 
@@ -34,8 +36,10 @@ class Permit:
 
     Attributes:
         destination: class of destination, a key of `SYNTAX`.
-        origin: base URL the request must go to; a request built for anywhere else is refused.
+        origin: base URL of the destination, as it is logged.
+        path: what follows it; a request built for anywhere else is refused.
         fields: everything that goes out beside the text, by name; logged with it, and nothing else may be added.
+        headers: constant headers of the tool.
         timeout_s: seconds for look-up, connection, sending and reading together.
         max_bytes: longest answer read, in bytes, packed as well as unpacked.
     """
@@ -44,7 +48,9 @@ class Permit:
     tool: str
     destination: str
     origin: str
+    path: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 15.0
     max_bytes: int = 4_000_000
 
@@ -99,13 +105,22 @@ class Egress:
         log: takes the intent before, the outcome after.
         guard: opened for exactly one address while it is asked.
         transport: an httpx transport, for tests that must not open a socket.
+        resolver: gives the addresses of a host.
     """
 
-    def __init__(self, policy: Policy, log: AuditLog, guard: Guard, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        log: AuditLog,
+        guard: Guard,
+        transport: Transport | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
         self.policy = policy
         self.log = log
         self.guard = guard
         self.transport = transport
+        self.resolver = resolver or resolve
         self._places = asyncio.Semaphore(PARALLEL)
 
     async def send(self, permit: Permit, text: str, build: Callable[[str], Request]) -> Sent | Refused | Failed:
@@ -129,12 +144,12 @@ class Egress:
             raise
 
     def _judge(self, permit: Permit, text: str) -> Decision:
-        """The text decides what leaves of it; a field may only leave as it is."""
+        """The text decides what leaves of it; a field leaves as it is, unless it holds a secret."""
         decision = self.policy.judge(text).for_syntax(SYNTAX[permit.destination])
-        for word in (*permit.fields, *permit.fields.values()):
-            field_decision = self.policy.judge(word)
-            if field_decision.verdict != "allow":
-                return Decision("block", "", elapsed_us=decision.elapsed_us, reason=field_decision.rules[0])
+        for word in permit.fields.values():
+            found = self.policy.judge(word)
+            if found.reason or any(finding.cls == "secret" for finding in found.findings):
+                return Decision("block", "", elapsed_us=decision.elapsed_us, reason=found.rules[0])
         return decision
 
     def _intent(self, permit: Permit, text: str, decision: Decision) -> Intent:
@@ -158,7 +173,8 @@ class Egress:
         """The request and what the final scan has against it; a mistake in either is an objection."""
         try:
             request = build(released)
-            return request, objections(request, permit.origin, permit.destination, permit.fields, self.policy)
+            url = permit.origin.rstrip("/") + permit.path
+            return request, objections(request, released, url, permit.fields, permit.destination)
         except Exception:
             return None, ("build-fault",)
 
@@ -183,8 +199,9 @@ class Egress:
         for number, address in enumerate(addresses, 1):
             try:
                 with self.guard.addresses([(address, port)] if not self.transport else []):
-                    return await self._http(permit, request, url, address)
-            except httpx.ConnectError:
+                    limits = httpx.Timeout(None, connect=permit.timeout_s / len(addresses))
+                    return await self._http(permit, request, url, address, limits)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
                 if number == len(addresses):
                     raise
         raise OSError("no address")
@@ -194,24 +211,22 @@ class Egress:
             return [canonical(host)]
         except ValueError:
             with self.guard.name(host):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port)
-        return list(dict.fromkeys(canonical(str(entry[4][0])) for entry in found))
+                return await self.resolver(host, port)
 
     async def _http(
-        self, permit: Permit, request: Request, url: httpx.URL, address: str
+        self, permit: Permit, request: Request, url: httpx.URL, address: str, limits: httpx.Timeout
     ) -> tuple[int, dict[str, str], bytes]:
         """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
-        headers = {"Accept-Encoding": "gzip, deflate", **request.headers}
-        headers["Host"] = url.netloc.decode("ascii")
+        host = url.netloc.decode("ascii")
         async with (
             httpx.AsyncClient(
-                trust_env=False, follow_redirects=False, timeout=None, verify=self._tls, transport=self.transport
+                trust_env=False, follow_redirects=False, timeout=limits, verify=self._tls, transport=self.transport
             ) as client,
             client.stream(
                 request.method,
                 url.copy_with(host=address),
                 data=request.form,
-                headers=headers,
+                headers={"Accept-Encoding": "gzip, deflate", **permit.headers, "Host": host},
                 extensions={"sni_hostname": url.host},
             ) as answer,
         ):
@@ -228,6 +243,12 @@ class Egress:
             await anyio.to_thread.run_sync(self.log.close, row, outcome)
         except LogUnavailable:
             return  # the row stays open, which reads as "may have left, end unknown"
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, in the resolver's order. Raises OSError or UnicodeError when there are none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port)
+    return list(dict.fromkeys(canonical(str(entry[4][0])) for entry in found))
 
 
 def failure_kind(error: BaseException) -> str:

@@ -128,10 +128,12 @@ class Policy:
             findings = merge(found)
             verdict = strongest(findings)
             released = replace(text, findings)
-            # What was taken out may have hidden something from a rule; a redacted text is judged again.
+            # What was taken out may have hidden something from a rule, so a redacted text is judged again; what lies
+            # inside a placeholder is ours.
             more = self._find([released], deadline) if verdict == "redact" else []
+            more = [hit for hit in more if not any(one.start <= hit.start and hit.end <= one.end for one in findings)]
             if not more:
-                spans = tuple(dict.fromkeys((one.start, one.end) for one in found))
+                spans = tuple(sorted({(one.start, one.end) for one in found}))
                 return Decision(verdict, "" if verdict == "block" else released.text, findings, spans=spans)
             found += more
         return Decision("block", "", reason="policy-unstable")

@@ -1,12 +1,11 @@
-"""A request before it is sent, and the last look at everything in it that could carry something out."""
+"""A request before it is sent, and the last look: it holds what was logged, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from sparkgate.policy.judge import Policy
 from sparkgate.policy.syntax import Neutral, neutralise
 
 METHODS = ("GET", "POST")
@@ -22,54 +21,38 @@ SYNTAX: dict[str, Callable[[str], Neutral]] = {"searxng": neutralise, "web": _no
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a tool builds from the released text."""
+    """What a tool builds from the released text, which goes under the name `q`."""
 
     url: str
     form: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
     method: str = "POST"
 
 
 def objections(
-    request: Request, origin: str, destination: str, fields: Mapping[str, str], policy: Policy
+    request: Request, released: str, url: str, fields: Mapping[str, str], destination: str
 ) -> tuple[str, ...]:
-    """Ids of what stands against sending `request`; () when it may go.
+    """Ids of what stands against sending `request`; () when it holds what was logged, and nothing else.
 
     Args:
-        origin: base URL it must go to.
+        released: what may leave of the text.
+        url: where it must go, without a query.
+        fields: what must stand beside the text, by name.
         destination: class of destination, a key of `SYNTAX`.
-        fields: what may stand beside the text, which goes under the name `q`.
-        policy: judges every decoded string of it once more.
-
     """
     try:
-        url = urlsplit(request.url)
-        elsewhere = _origin(url) != _origin(urlsplit(origin)) or "@" in url.netloc
+        parts = urlsplit(request.url)
+        elsewhere = parts._replace(query="") != urlsplit(url) or "@" in parts.netloc
+        sent = [
+            *parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)),
+            *request.form.items(),
+        ]
     except ValueError:
         return ("other-origin",)
     if elsewhere:
         return ("other-origin",)
-    if request.method not in METHODS or any(name.lower() == "host" for name in request.headers):
+    if request.method not in METHODS:
         return ("unusual-request",)
-    sent = [*parse_qsl(url.query, keep_blank_values=True), *request.form.items()]
-    for part in _parts(request, url):
-        decision = policy.judge(part)
-        if decision.verdict != "allow":
-            return decision.rules
-    if any(name != "q" and fields.get(name) != value for name, value in sent):
+    wanted = [("q", released)] * bool(released) + list(fields.items())
+    if sorted(sent) != sorted(wanted):
         return ("undeclared-field",)
-    live = (form.rule for name, value in sent if name == "q" for form in SYNTAX[destination](value).forms)
-    return tuple(live)
-
-
-def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
-    return url.scheme, url.hostname, url.port
-
-
-def _parts(request: Request, url: SplitResult) -> Iterator[str]:
-    """Every string of the request, decoded, and the values of a form as one text."""
-    yield from (unquote(url.path), unquote(url.fragment))
-    for pairs in (parse_qsl(url.query, keep_blank_values=True), request.headers.items(), request.form.items()):
-        for name, value in pairs:
-            yield from (name, value)
-    yield " ".join(request.form.values())
+    return tuple(form.rule for form in SYNTAX[destination](released).forms)
