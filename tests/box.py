@@ -131,8 +131,10 @@ def a_box() -> Iterator[Box]:
     try:
         yield made
     finally:
-        made.end()
-        shutil.rmtree(root)
+        # A gate that is being started has no readable environment for a moment, and makes folders after it.
+        while root.exists():
+            made.end()
+            shutil.rmtree(root, ignore_errors=True)
 
 
 class Host:
