@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from recorded_engine import recording
+
+from sparkgate.engines import ENGINES
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.syntax import FORMS
 from sparkgate.searxng import PROBLEMS
-from sparkgate.settings import Settings, rows
+from sparkgate.settings import EngineSettings, Settings, rows
 
 README = Path(__file__).parent.parent / "README.md"
 PROMISES = Path(__file__).parent / "promises.toml"
@@ -33,6 +37,19 @@ def settings_table() -> str:
     lines = ["| setting | default | unit | meaning |", "|---|---|---|---|"]
     for row in rows(Settings(), Path("/nonexistent")):
         lines.append(f"| `{row.key}` | {row.default!r} | {row.unit} | {row.meaning} |")
+    for one in dataclasses.fields(EngineSettings):
+        about = one.metadata
+        lines.append(f"| `engines.NAME.{one.name}` | {one.default!r} | {about['unit']} | {about['meaning']} |")
+    return "\n".join(lines)
+
+
+def engines_table() -> str:
+    """How each engine was met; the one that runs in the tests is named here, the others by their recordings."""
+    met = {"recorded": "recording of a running one", "documented": "answers made from its documentation"}
+    lines = ["| engine | usual port | recognised and read against |", "|---|---|---|"]
+    for engine in sorted(ENGINES.values(), key=lambda engine: engine.title.lower()):
+        source = met[recording(engine.name)["source"]] + (", and a real one" if engine.name == "llamacpp" else "")
+        lines.append(f"| {engine.title} | {engine.port} | {source} |")
     return "\n".join(lines)
 
 
@@ -60,6 +77,7 @@ def codes_list() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "promises": promises_table,
     "settings": settings_table,
+    "engines": engines_table,
     "rules": rules_table,
     "syntax": syntax_table,
     "codes": codes_list,

@@ -202,9 +202,9 @@ class Gate:
 
 def toolsets() -> dict[str, Any]:
     """Name of a toolset → function that builds its server for one connection."""
-    from sparkgate import search
+    from sparkgate import engine, search
 
-    return {"search": search.build}
+    return {"search": search.build, "engine": engine.build}
 
 
 async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:

@@ -59,11 +59,21 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """One `[engines.NAME]` table: an engine the operator lets agents see, by this name only."""
+
+    engine: str = setting("", "Which engine answers there; `sparkgate engine kinds` lists them. Empty: find out.")
+    url: str = setting("", "Base URL of the engine.", unit="URL")
+    timeout_s: float = setting(3.0, "Longest wait for one of its answers.", unit="s", low=0.1, high=60)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     searxng: SearxngSettings = field(default_factory=SearxngSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     gate: GateSettings = field(default_factory=GateSettings)
+    engines: dict[str, EngineSettings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +101,28 @@ def load(path: Path | None = None) -> Settings:
     path = path or Path(paths.config_path())
     text = _read(path)
     data = _parsed(text, path)
-    sections = get_type_hints(Settings)
+    tables = data.pop("engines", {})
+    sections = {name: kind for name, kind in get_type_hints(Settings).items() if name != "engines"}
     for name in data:
         if name not in sections or not isinstance(data[name], dict):
             raise SettingsError(
                 f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}"
             )
-    return Settings(**{name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections})
+    plain = {name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections}
+    return Settings(**plain, engines=_engines(tables, path, text))
+
+
+def _engines(tables: Any, path: Path, text: str) -> dict[str, EngineSettings]:
+    """`[engines.NAME]` tables by name; a name is what an agent may say."""
+    if not isinstance(tables, dict):
+        raise SettingsError(f"{path}: engines are tables such as [engines.main]")
+    for name, table in tables.items():
+        where = f"{path}:{_line(text, f'engines.{name}')}: engines.{name}"
+        if not ENGINE_NAME.fullmatch(name) or not isinstance(table, dict):
+            raise SettingsError(f"{where}: a table whose name has letters, digits, - and _, at most 32")
+        if not table.get("url"):
+            raise SettingsError(f"{where} needs a url")
+    return {name: _section(EngineSettings, f"engines.{name}", table, path, text) for name, table in tables.items()}
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
@@ -140,6 +165,7 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     return value
 
 
+ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 FLOAT_MAX = 10**300
 _TYPE_WORDS: dict[type, str] = {
     str: "text in quotes",
@@ -183,15 +209,16 @@ def rows(settings: Settings, path: Path) -> Iterator[Row]:
     """Every setting with its effective value and where it comes from."""
     text = _read(path)
     data = _parsed(text, path)
-    for section in dataclasses.fields(settings):
-        group = getattr(settings, section.name)
+    groups = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings) if one.name != "engines"}
+    tables = data | {f"engines.{name}": table for name, table in data.get("engines", {}).items()}
+    for section, group in (groups | {f"engines.{name}": one for name, one in settings.engines.items()}).items():
         for row in dataclasses.fields(group):
-            given = row.name in data.get(section.name, {})
+            given = row.name in tables.get(section, {})
             yield Row(
-                key=f"{section.name}.{row.name}",
+                key=f"{section}.{row.name}",
                 value=getattr(group, row.name),
                 default=row.default,
                 unit=row.metadata["unit"],
                 meaning=row.metadata["meaning"],
-                origin=f"{path}:{_line(text, row.name, section.name)}" if given else "default",
+                origin=f"{path}:{_line(text, row.name, section)}" if given else "default",
             )

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "search": "sparkgate.clients.search:search",
     "policy": "sparkgate.clients.policy:policy",
     "audit": "sparkgate.clients.audit:audit",
+    "engine": "sparkgate.clients.engine:engine",
     "register": "sparkgate.clients.register:register",
     "config": "sparkgate.clients.config:config",
     "tour": "sparkgate.clients.tour:tour",

@@ -18,7 +18,7 @@ from sparkgate.daemon import last_gate
 
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
 STOP_PATIENCE_S = 60.0
-CONTROL_TIMEOUT_S = 10.0
+CONTROL_TIMEOUT_S = 5.0
 
 
 @click.group(short_help="The resident process: status, stop, run.")

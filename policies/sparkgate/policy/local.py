@@ -16,6 +16,8 @@ from typing import Literal, Self
 
 import httpx
 
+from sparkgate.policy.guard import Guard
+
 Origin = tuple[str, str, int]
 Reason = Literal["refused", "unreachable", "timeout", "too_large"]
 _PORTS = {"http": 80, "https": 443}
@@ -51,7 +53,14 @@ class LocalDoor:
         LocalDoorError: an origin that is not an http(s) URL with a host.
     """
 
-    def __init__(self, origins: Iterable[str], timeout_s: float = 5.0, cap_bytes: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        origins: Iterable[str],
+        timeout_s: float = 5.0,
+        cap_bytes: int = 1_000_000,
+        guard: Guard | None = None,
+    ) -> None:
+        self._guard = guard
         self._origins = frozenset(_origin(origin) for origin in origins)
         self._timeout_s = timeout_s
         self._cap_bytes = cap_bytes
@@ -79,11 +88,33 @@ class LocalDoor:
         """Send `fields` as a form to `url`. Raises LocalDoorError."""
         return self._ask("POST", url, dict(fields))
 
-    def _ask(self, method: str, url: str, fields: dict[str, str] | None) -> Answer:
+    def post_json(self, url: str, body: Mapping[str, object]) -> Answer:
+        """Send `body` as JSON to `url`. Raises LocalDoorError."""
+        return self._ask("POST", url, None, dict(body))
+
+    @contextmanager
+    def _open_guard(self, origin: Origin) -> Iterator[None]:
+        """Where this process has a connection guard, open it for the addresses of one origin."""
+        if self._guard is None:
+            yield
+            return
+        _, host, port = origin
+        with self._guard.name(host):
+            found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+            with self._guard.addresses([(address, port) for address in found]):
+                yield
+
+    def _ask(
+        self, method: str, url: str, fields: dict[str, str] | None, body: dict[str, object] | None = None
+    ) -> Answer:
         origin = _origin(url)
         if origin not in self._origins:
             raise LocalDoorError("refused", f"{_name(origin)} is not a configured service")
-        with _told(origin), self._client.stream(method, url, data=fields) as response:
+        with (
+            _told(origin),
+            self._open_guard(origin),
+            self._client.stream(method, url, data=fields, json=body) as response,
+        ):
             return Answer(response.status_code, _media_type(response), self._body(response, origin))
 
     def _body(self, response: httpx.Response, origin: Origin) -> str:
@@ -124,7 +155,7 @@ def _told(origin: Origin) -> Iterator[None]:
         yield
     except httpx.TimeoutException as error:
         raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, OSError) as error:
         raise LocalDoorError("unreachable", f"{_name(origin)} cannot be reached ({type(error).__name__})") from error
 
 

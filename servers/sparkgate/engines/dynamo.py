@@ -1,0 +1,15 @@
+"""NVIDIA Dynamo: its frontend is healthy without any worker."""
+
+from __future__ import annotations
+
+from sparkgate.engines.spec import Engine, Route
+
+DYNAMO = Engine(
+    name="dynamo",
+    title="NVIDIA Dynamo",
+    port=8000,
+    front=True,
+    proof=Route("/live", "status"),
+    metrics="/metrics",
+    gauges={"running": "dynamo_frontend_inflight_requests", "waiting": "dynamo_frontend_queued_requests"},
+)

@@ -1,0 +1,17 @@
+"""LiteLLM, a router. Its /health sends paid requests to every upstream, so it is never asked."""
+
+from __future__ import annotations
+
+from sparkgate.engines.spec import Engine, Route, listed_only
+
+LITELLM = Engine(
+    name="litellm",
+    title="LiteLLM",
+    port=4000,
+    front=True,
+    says="LiteLLM",
+    owned_by="openai",
+    proof=Route("/health/readiness", "db"),
+    ready="/health/readiness",
+    read_models=listed_only,
+)

@@ -1,0 +1,30 @@
+"""LM Studio and llmster: unknown paths answer 200, so only `loaded_instances` proves it."""
+
+from __future__ import annotations
+
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, whole
+
+
+def _models(answer: JSON) -> list[Model]:
+    """`{"models": [{"key", "loaded_instances": [{"id", "config": {"context_length"}}]}]}`."""
+    return [
+        Model(str(one.get("id", item.get("key"))), item.get("key"), whole(_config(one).get("context_length")))
+        for item in entries(answer, "models")
+        for one in entries(item, "loaded_instances")
+    ]
+
+
+def _config(instance: dict[str, JSON]) -> dict[str, JSON]:
+    config = instance.get("config")
+    return config if isinstance(config, dict) else {}
+
+
+LMSTUDIO = Engine(
+    name="lmstudio",
+    title="LM Studio / llmster",
+    port=1234,
+    proof=Route("/api/v1/models", "models"),
+    ready="/api/v1/models",
+    models=Route("/api/v1/models", "models"),
+    read_models=_models,
+)

@@ -1,0 +1,7 @@
+"""mlx_lm.server lists the cache of its hub, not what is loaded; a request that names another model swaps it."""
+
+from __future__ import annotations
+
+from sparkgate.engines.spec import Engine, listed_only
+
+MLX = Engine(name="mlx", title="mlx_lm / mlxcel", port=8080, read_models=listed_only)

@@ -1,0 +1,13 @@
+"""TensorRT-LLM serve: reading its /metrics takes the samples away from whoever measures, so it is not read."""
+
+from __future__ import annotations
+
+from sparkgate.engines.spec import Engine, Route
+
+TRTLLM = Engine(
+    name="trtllm",
+    title="TensorRT-LLM serve",
+    port=8000,
+    owned_by="tensorrt_llm",
+    version=Route("/version", "version"),
+)
