@@ -191,15 +191,15 @@ answer(found)
 def test_a_subinterpreter_is_no_way_around(listeners: Listeners) -> None:
     """Audit hooks of Python code belong to one interpreter."""
     program = """
-try:
-    import _xxsubinterpreters as sub
-except ImportError:
-    import _interpreters as sub
 def act():
+    try:
+        import _xxsubinterpreters as sub
+    except ImportError:
+        import _interpreters as sub
     sub.run_string(sub.create(), f"import socket; socket.create_connection({HERE!r}, 5).sendall(b'x')")
 answer(refused(act))
 """
-    assert run(listeners, program) in ("refused", "raised: RuntimeError('interpreter creation failed')")
+    assert run(listeners, program) == "refused"
     assert listeners.heard() == []
 
 

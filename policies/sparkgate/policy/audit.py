@@ -14,6 +14,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class AuditLog:
         self._lock = threading.Lock()
         try:
             self._db = _open(path)
+            weakref.finalize(self, self._db.conn.close)
             self._inode = path.stat().st_ino
         except (OSError, sqlite3.Error) as error:
             raise LogUnavailable(f"cannot open the log {path}: {error}") from error
@@ -156,21 +158,30 @@ def _open(path: Path) -> Database:
     with _exclusive(path.with_suffix(".lock")):
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        _check_ours(connection)
-        for pragma in (
-            f"busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}",
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            "journal_size_limit = 4194304",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db = Database(connection)
-        migration.apply(db)
-        missing = PARTS - {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if missing:
-            raise sqlite3.DatabaseError(f"parts are missing: {sorted(missing)}")
+        try:
+            return _prepared(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _prepared(connection: sqlite3.Connection) -> Database:
+    """The log behind a new connection, with all its migrations."""
+    _check_ours(connection)
+    for pragma in (
+        f"busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "journal_size_limit = 4194304",
+        f"application_id = {APPLICATION_ID}",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    db = Database(connection)
+    migration.apply(db)
+    missing = PARTS - {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if missing:
+        raise sqlite3.DatabaseError(f"parts are missing: {sorted(missing)}")
     return db
 
 

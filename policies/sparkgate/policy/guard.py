@@ -23,6 +23,8 @@ BYPASSES = frozenset(
     | {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
 )
 """A new interpreter has no hooks, foreign functions raise no events, and a child process is not guarded."""
+INTERPRETERS = frozenset({"_interpreters", "_xxsubinterpreters", "_testcapi", "_testinternalcapi"})
+"""Modules that make interpreters; from 3.13 on they do so without an event."""
 
 
 class ConnectionRefusedByPolicy(PermissionError):
@@ -82,7 +84,7 @@ class Guard:
         elif event == "socket.__new__":
             # Connecting to a name looks it up in C before any event, so there is no socket without a permit.
             self._refuse_unless(bool(self._open) or args[1] in LOCAL_FAMILIES)
-        elif event in BYPASSES:
+        elif event in BYPASSES or (event == "import" and args[0] in INTERPRETERS):
             self._refuse_unless(False)
 
     def _covers_address(self, address: Any) -> bool:
