@@ -25,7 +25,7 @@ LOADS_OR_COSTS = ("/health/backlog", "/models/sse", "/slots", "/upstream")
 def state(engine: RecordedEngine | LlamaCpp, named: str = "", *, prove: bool = False) -> Status:
     entry = EngineSettings(url=engine.url, engine=named)
     with LocalDoor([engine.url]) as door:
-        return status_of("main", entry, door, prove=prove)
+        return status_of("main", entry, door, door if prove else None)
 
 
 def test_every_engine_has_one_file_and_one_recording() -> None:
@@ -53,7 +53,7 @@ def test_the_state_of_every_engine_is_read_as_recorded(name: str) -> None:
         found = state(engine, named=name if expect.get("named") else "")
     told = as_json(found)
     assert (told["engine"], told["state"]) == (name, expect["state"])
-    assert [[model.id, model.context] for model in found.models] == expect["models"]
+    assert [[model.id, model.context] for model in found.models or ()] == expect["models"]
     assert expect.get("version") in (None, found.version) and found.front is expect.get("front", False)
     assert (expect.get("load") or {}).items() <= dict(found.load or {}).items()
     assert all(any(words in warning for warning in found.warnings) for words in expect.get("warnings", ()))
@@ -81,17 +81,104 @@ def test_an_engine_that_is_down_is_down() -> None:
     assert found.state == "down" and "cannot be reached" in found.warnings[0]
 
 
-def test_an_engine_that_wants_a_key_is_not_called_down() -> None:
-    answers = recording("vllm")["answers"] | {"/health": [401, "application/json", {"error": "Unauthorized"}]}
+KEY = [401, "application/json", {"error": "Unauthorized"}]
+
+
+@pytest.mark.parametrize("named", ["", "vllm"])
+def test_an_engine_that_wants_a_key_is_neither_down_nor_empty(named: str) -> None:
+    answers = recording("vllm")["answers"] | {"/v1/models": KEY}
     with RecordedEngine(answers) as engine:
+        found = state(engine, named)
+    assert found.state in ("unknown", "ready") and found.models is None
+    assert any("wants a key" in warning for warning in found.warnings)
+    assert not any("no model" in warning for warning in found.warnings)
+
+
+def test_a_llama_cpp_that_loads_is_loading() -> None:
+    loading = [503, "application/json", {"error": {"message": "Loading model", "code": 503}}]
+    for named in ("", "llamacpp"):
+        with RecordedEngine({"*": loading}) as engine:
+            assert state(engine, named).state == "loading"
+
+
+@pytest.mark.parametrize(
+    ("name", "named"), [("litellm", "vllm"), ("llamacpp-router", "llamacpp"), ("trtllm", "vllm"), ("atlas", "vllm")]
+)
+def test_what_answers_decides_what_is_asked_and_not_the_catalogue(name: str, named: str) -> None:
+    recorded = recording(name)
+    with RecordedEngine(recorded["answers"]) as engine:
+        found = state(engine, named, prove=True)
+    assert found.engine == name and any("old process" in warning for warning in found.warnings)
+    assert not any(path.startswith("POST") for path in engine.asked)
+    assert name != "litellm" or "/health" not in engine.asked
+    assert name != "trtllm" or "/metrics" not in engine.asked
+
+
+@pytest.mark.parametrize("name", ["trtllm", "openai", "litellm", "vllm"])
+def test_a_description_that_many_servers_have_proves_nothing(name: str) -> None:
+    answers = recording(name)["answers"] | {"/openapi.json": [200, "application/json", {"info": {"title": "FastAPI"}}]}
+    with RecordedEngine(answers) as engine:
+        assert state(engine).engine == name
+
+
+def test_a_router_that_is_not_healthy_is_still_known_and_its_paid_route_not_asked() -> None:
+    answers = recording("litellm")["answers"] | {"/health/readiness": [503, "application/json", {"status": "x"}]}
+    with RecordedEngine(answers) as engine:
+        found = state(engine, prove=True)
+    assert (found.engine, found.state) == ("litellm", "loading")
+    assert not any(path == "/health" or path.startswith("POST") for path in engine.asked)
+
+
+def test_a_nim_is_not_taken_for_the_vllm_inside_it() -> None:
+    answers = recording("nim")["answers"] | recording("vllm")["answers"]
+    with RecordedEngine(answers | {"/v1/metadata": recording("nim")["answers"]["/v1/metadata"]}) as engine:
         found = state(engine)
-    assert found.state == "unknown" and any("wants a key" in warning for warning in found.warnings)
+    assert (found.engine, found.state) == ("nim", "loading")
 
 
-def test_another_engine_on_the_port_than_the_catalogue_says_is_told() -> None:
-    with RecordedEngine(recording("vllm")["answers"]) as engine:
-        found = state(engine, named="sglang")
-    assert any("SGLang, but vLLM answers" in warning for warning in found.warnings)
+SLEEPING = {
+    "vllm": ("/metrics", [200, "text/plain", 'vllm:engine_sleep_state{engine="0",sleep_state="discard_all"} 1.0\n']),
+    "llamacpp": ("/props", [200, "application/json", {"total_slots": 4, "is_sleeping": True, "build_info": "b1"}]),
+}
+
+
+@pytest.mark.parametrize("name", SLEEPING)
+def test_a_sleeping_engine_is_told_and_not_woken(name: str) -> None:
+    path, answer = SLEEPING[name]
+    with RecordedEngine(recording(name)["answers"] | {path: answer}) as engine:
+        assert state(engine, prove=True).state == "sleeping"
+    assert not any(asked.startswith("POST") for asked in engine.asked)
+    assert name != "llamacpp" or "/metrics" not in engine.asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([500, "text/plain", "dead"], "wedged"),
+        ([200, "application/json", {"choices": []}], "wedged"),
+        ([400, "application/json", {"error": "no completions"}], "ready"),
+        ([401, "application/json", {"error": "key"}], "ready"),
+    ],
+)
+def test_only_an_engine_that_should_generate_and_does_not_is_wedged(answer: list[Any], expected: str) -> None:
+    with RecordedEngine(recording("vllm")["answers"] | {"/v1/completions": answer}) as engine:
+        found = state(engine, prove=True)
+    assert found.state == expected and (found.proven is None) is (expected == "ready")
+
+
+def test_a_route_that_fails_is_a_warning_and_the_rest_is_told() -> None:
+    with RecordedEngine(recording("vllm")["answers"] | {"/metrics": [200, "text/plain", "x" * 2_000_000]}) as engine:
+        found = state(engine)
+    assert (found.state, found.load) == ("ready", None) and any("/metrics" in warning for warning in found.warnings)
+
+
+def test_text_of_an_engine_is_short_clean_and_limited() -> None:
+    listed = [{"id": f"m{n}\nIgnore\x1b[31m " + "x" * 900, "owned_by": "vllm", "root": {"k": 1}} for n in range(400)]
+    answers = recording("vllm")["answers"] | {"/v1/models": [200, "application/json", {"data": listed}]}
+    with RecordedEngine(answers) as engine:
+        told = as_json(state(engine))
+    assert len(told["models"]) == 50 and told["models_left_out"] == 350
+    assert all(len(one["id"]) <= 200 and one["id"].isprintable() and "root" not in one for one in told["models"])
 
 
 def test_a_web_page_for_every_path_is_no_engine() -> None:
@@ -101,6 +188,7 @@ def test_a_web_page_for_every_path_is_no_engine() -> None:
 
 def test_an_engine_that_says_ready_and_generates_nothing_is_wedged() -> None:
     with RecordedEngine(recording("vllm")["answers"] | {"/v1/completions": [500, "text/plain", "dead"]}) as engine:
+        engine.answers["/metrics"] = [200, "text/plain", "vllm:num_requests_running 0\n"]
         found = state(engine, prove=True)
     assert (found.state, found.proven) == ("wedged", False)
     assert "POST /v1/completions" in engine.asked
@@ -117,8 +205,10 @@ def test_nothing_is_generated_where_that_could_load_a_model_or_cost_money(name: 
 
 
 def test_metrics_of_several_series_are_added_and_odd_lines_left_out() -> None:
-    text = 'a{x="1"} 1\na{x="2"} 2.5e0\n# a 9\na\na NaN\nb_total 4 1700000000\n'
-    assert gauges(text, {"ours": "a", "other": "b_total", "absent": "c"}) == {"ours": 3.5, "other": 4.0}
+    text = 'a{x="1"} 1\na{x="2"} 2.5e0\n# a 9\na\na NaN\na 1.2.3\na 1e999\n'
+    text += 'b_total 4 17000\nk{e="0"} 0.9\nk{e="1"} 0.5\n'
+    names = {"ours": "a", "other": "b_total", "absent": "c", "kv_usage": "k"}
+    assert gauges(text, names) == {"ours": 3.5, "other": 4.0, "kv_usage": 0.9}
 
 
 # -- a real one
@@ -133,7 +223,7 @@ def llamacpp() -> Iterator[LlamaCpp]:
 def test_a_real_llama_cpp_is_recognised_read_and_generates(llamacpp: LlamaCpp) -> None:
     found = state(llamacpp, prove=True)
     assert (found.engine, found.state, found.proven) == ("llamacpp", "ready", True)
-    assert [(model.id, model.context) for model in found.models] == [(MODEL, CONTEXT // SLOTS)]
+    assert [(model.id, model.context) for model in found.models or ()] == [(MODEL, CONTEXT // SLOTS)]
     assert found.load is not None and found.load["running"] == 0
 
 
@@ -175,6 +265,7 @@ def test_without_a_catalogue_the_way_to_one_is_told(box: Box) -> None:
         ('[engines."bad name"]\nurl = "http://h"\n', "letters, digits"),
         ('[engines.main]\nurl = "http://h"\nimage = "x"\n', "config.toml:3: engines.main.image is not a setting"),
         ("engines = 5\n", "engines are tables"),
+        ('[engines.main]\nurl = "http://h"\nengine = "vlm"\n', "did you mean 'vllm'"),
     ],
 )
 def test_a_mistake_in_the_catalogue_is_named(box: Box, text: str, words: str) -> None:

@@ -50,7 +50,7 @@ def last_gate(config: str) -> int | None:
         with open(os.path.join(paths.runtime_dir(), f"{paths.gate_name(config)}.lock")) as lock:
             pid = int(lock.read())
         with open(f"/proc/{pid}/cmdline", "rb") as command:
-            return pid if b"sparkgate" in command.read() else None
+            return pid if b"\0sparkgate.gate\0" in b"\0" + command.read() else None
     except (OSError, ValueError):
         return None
 

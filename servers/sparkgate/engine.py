@@ -9,6 +9,7 @@ import anyio
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
+from sparkgate import log
 from sparkgate.engine_state import Status, as_json, status_of
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.guard import Guard
@@ -21,6 +22,9 @@ INSTRUCTIONS = (
     "The inference engines of this machine, by the names its operator gave them. Numbers an engine does not tell are "
     "left out."
 )
+ROUTES = 4
+PROOF_S = 30.0
+"""Longest wait for one token: the first request of some engines compiles."""
 NO_ENGINES = "No engine is in the catalogue. The operator adds [engines.NAME] with a url to config.toml."
 
 
@@ -70,8 +74,14 @@ async def all_states(
     found: dict[str, Status] = {}
 
     async def ask(name: str, entry: EngineSettings) -> None:
-        found[name] = await anyio.to_thread.run_sync(_ask, name, entry, guard, prove)
+        late = Status(name, entry.engine or "unknown", "unknown", warnings=("it did not answer in time",))
+        found[name] = late
+        with anyio.move_on_after(entry.timeout_s * ROUTES + (PROOF_S if prove else 0)):
+            found[name] = await anyio.to_thread.run_sync(
+                _ask, name, entry, guard, prove, abandon_on_cancel=True, limiter=limiter
+            )
 
+    limiter = anyio.CapacityLimiter(16)
     async with anyio.create_task_group() as group:
         for name, entry in catalogue.items():
             group.start_soon(ask, name, entry)
@@ -79,5 +89,13 @@ async def all_states(
 
 
 def _ask(name: str, entry: EngineSettings, guard: Guard | None, prove: bool) -> Status:
-    with LocalDoor([entry.url], timeout_s=entry.timeout_s, guard=guard) as door:
-        return status_of(name, entry, door, prove=prove)
+    """One engine; a mistake of ours with one does not take the answers of the others away."""
+    try:
+        with (
+            LocalDoor([entry.url], timeout_s=entry.timeout_s, guard=guard) as door,
+            LocalDoor([entry.url], timeout_s=PROOF_S, guard=guard) as patient,
+        ):
+            return status_of(name, entry, door, patient if prove else None)
+    except Exception as error:
+        log.error("engine_fault", **log.describe(error))
+        return Status(name, entry.engine or "unknown", "unknown", warnings=("its answer could not be read",))

@@ -1,32 +1,49 @@
-"""What an engine says of itself, as one record. Numbers that it does not tell are None, never 0."""
+"""What an engine says of itself, as one record. What it does not tell is None, never 0."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sparkgate.engines import ENGINES
-from sparkgate.engines.spec import Engine, Model
-from sparkgate.identify import Asked, identify
+from sparkgate.engines.spec import Engine, Model, line
+from sparkgate.identify import NEEDS_KEY, Asked, identify
 from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError
 from sparkgate.settings import EngineSettings
 
-_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^\n]*\})?[ \t]+([0-9][0-9.eE+-]*)", re.MULTILINE)
-"""A sample of the Prometheus text format; NaN and Inf are left out."""
-State = Literal["down", "loading", "ready", "wedged", "unknown"]
-NEEDS_KEY = (401, 403)
+State = Literal["down", "loading", "ready", "sleeping", "wedged", "unknown"]
 PROOF = {"prompt": "1", "max_tokens": 1, "temperature": 0}
+STATE_REQUESTS = 12
+MODELS_SHOWN = 50
+SHARES = ("kv_usage", "prefix_hit_rate", "accept_rate")
+"""Gauges from 0 to 1: of several series the largest is told, not the sum."""
+_SAMPLE = re.compile(
+    r"^([a-zA-Z_:][\w:]*)(?:\{[^\n]*\})?[ \t]+(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?=\s|$)", re.MULTILINE
+)
+"""A sample of the Prometheus text format; NaN and Inf are left out."""
+
+_STRANGER = "something answers at {url}, and it is no engine that is known here"
+_OTHER = "the catalogue says {wanted}, but {found} answers: an old process may have kept the port"
+_NOTHING = "no model is loaded"
+_CPU = "{model} lies outside GPU memory: the CPU computes it"
+_KEY = "it wants a key for its state"
+_WEDGED = "it says it is ready and generates nothing"
+_UNPROVEN = "whether it generates cannot be asked (status {status})"
+_BUSY = "it did not generate a token in time, and is busy with other requests"
+_SILENT = "{path}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """One engine now.
 
-    `front` is a router that stands before engines. `load` holds what its metrics tell: requests running and waiting,
-    shares from 0 to 1, tokens since its start. `proven` tells whether it generated a token when asked to.
+    `front` is a router that stands before engines. `models` is None when it does not tell. `load` holds what its
+    metrics tell: requests running and waiting, shares from 0 to 1, tokens since its start. `proven` tells whether it
+    generated a token when asked to.
     """
 
     name: str
@@ -36,69 +53,90 @@ class Status:
     version: str | None = None
     front: bool = False
     processor: str = "unknown"
-    models: tuple[Model, ...] = ()
+    models: tuple[Model, ...] | None = None
     load: Mapping[str, float] | None = None
     proven: bool | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def loaded(self) -> str:
+        """Id of a model that is surely loaded; "" when there is none."""
+        return next((model.id for model in self.models or () if model.loaded), "")
 
-def status_of(name: str, entry: EngineSettings, door: LocalDoor, *, prove: bool = False) -> Status:
-    """Ask an engine for its state; with `prove`, also for one token. Never raises on an engine's account."""
+
+def status_of(name: str, entry: EngineSettings, door: LocalDoor, proof_door: LocalDoor | None = None) -> Status:
+    """Ask an engine for its state; with `proof_door`, which may wait longer, also for one token.
+
+    What answers decides what is asked, not what the catalogue says: a route that is harmless with one engine costs
+    money or loads a model with another.
+    """
     base = entry.url.rstrip("/").removesuffix("/v1")
     asked = Asked(lambda path: door.get(base + path))
     try:
         found = identify(asked)
+        engine = found.engine if found.because and found.engine is not ENGINES["openai"] else None
+        engine = engine or (_named(entry, asked) or found.engine)
+        if engine is None:
+            return _stranger(name, entry, asked, base)
+        status = read(name, engine, Asked(asked.get, asked.answers, asked.failures, limit=STATE_REQUESTS))
     except LocalDoorError as error:
         return Status(name, entry.engine or "unknown", "down", warnings=(str(error),))
-    engine = ENGINES.get(entry.engine) or found.engine
-    if engine is None:
-        return Status(name, "unknown", "unknown", warnings=(_STRANGER.format(url=base),))
-    status = read(name, engine, Asked(asked.get, dict(asked.answers), limit=12))
-    if found.engine and found.certain and engine.name not in (found.engine.name, "openai"):
-        status = _warn(status, _OTHER.format(wanted=engine.title, found=found.engine.title))
-    loaded = next((model.id for model in status.models if model.loaded), "")
-    if prove and status.state == "ready" and not engine.front and engine.completions and loaded:
-        return _proven(status, loaded, base + engine.completions, door)
+    if entry.engine and engine.name != entry.engine:
+        return _warn(status, _OTHER.format(wanted=ENGINES[entry.engine].title, found=engine.title))
+    if proof_door and status.state == "ready" and status.loaded and engine.completions and not engine.front:
+        return _proven(status, base + engine.completions, proof_door)
     return status
 
 
-_STRANGER = "something answers at {url}, and it is no engine that is known here"
-_OTHER = "the catalogue says {wanted}, but {found} answers: an old process may have kept the port"
-_NOTHING = "no model is loaded"
-_CPU = "{model} lies outside GPU memory: the CPU computes it"
-_KEY = "it wants a key for its state"
-_WEDGED = "it says it is ready and generates nothing"
+def _named(entry: EngineSettings, asked: Asked) -> Engine | None:
+    """The engine of the catalogue, where nothing speaks against it and something for an engine at all."""
+    speaks = asked.json("/v1/models") is not None or asked.met(503)
+    return ENGINES.get(entry.engine) if speaks else None
+
+
+def _stranger(name: str, entry: EngineSettings, asked: Asked, base: str) -> Status:
+    if asked.met(*NEEDS_KEY):
+        return Status(name, entry.engine or "unknown", "unknown", warnings=(_KEY,))
+    if asked.met(503):
+        return Status(name, entry.engine or "unknown", "loading")
+    return Status(name, entry.engine or "unknown", "unknown", warnings=(_STRANGER.format(url=base),))
 
 
 def read(name: str, engine: Engine, asked: Asked) -> Status:
-    """The state of a known engine, from at most five routes."""
-    try:
-        ready = asked(engine.ready)
-        version = asked.json(engine.version.path) if engine.version else None
-        models = tuple(engine.read_models(asked.json(engine.models.path)))
-        metrics = asked(engine.metrics) if engine.metrics else None
-    except LocalDoorError as error:
-        return Status(name, engine.name, "down", engine.title, front=engine.front, warnings=(str(error),))
+    """The state of a known engine, from at most five routes.
+
+    Raises:
+        LocalDoorError: nobody answers.
+    """
+    ready = asked(engine.ready)
+    version = asked.json(engine.version.path) if engine.version else None
+    listed = asked.json(engine.models.path)
+    asleep = _asleep(engine, asked)
+    metrics = asked(engine.metrics) if engine.metrics and not asleep else None
+    models = None if listed is None else tuple(engine.read_models(listed))
     told = version.get(engine.version.key) if engine.version and isinstance(version, dict) else None
     status = Status(
         name=name,
         engine=engine.name,
-        state=_state(ready),
+        state="sleeping" if asleep or _asleep(engine, asked) else _state(ready),
         title=engine.title,
-        version=str(told) if told is not None else None,
+        version=line(told) or None,
         front=engine.front,
-        processor=_processor(models),
+        processor=_processor(models or ()),
         models=models,
         load=gauges(metrics.text, engine.gauges) if metrics and metrics.status == 200 else None,
     )
-    for warning in _warnings(ready, status):
-        status = _warn(status, warning)
-    return status
+    return replace(status, warnings=(*_warnings(status, asked), *_silent(asked)))
+
+
+def _asleep(engine: Engine, asked: Asked) -> bool:
+    texts = (answer.text for answer in asked.answers.values() if answer is not None)
+    return bool(engine.asleep) and any(re.search(engine.asleep, text) for text in texts)
 
 
 def _state(ready: Answer | None) -> State:
     """A key that is wanted means: it is up; whether it serves is not told."""
-    if ready is None or ready.status in NEEDS_KEY:
+    if ready is None:
         return "unknown"
     return "ready" if ready.status == 200 else "loading" if ready.status == 503 else "unknown"
 
@@ -110,36 +148,54 @@ def _processor(models: tuple[Model, ...]) -> str:
     return "gpu" if min(shares) >= 1 else "cpu" if max(shares) == 0 else "mixed"
 
 
-def _warnings(ready: Answer | None, status: Status) -> list[str]:
-    needs_key = [_KEY] if ready and ready.status in NEEDS_KEY else []
-    loaded = [model for model in status.models if model.loaded is not False]
-    nothing = [_NOTHING] if status.state == "ready" and not loaded else []
-    slow = [_CPU.format(model=m.id) for m in status.models if m.gpu_share is not None and m.gpu_share < 1]
-    return needs_key + nothing + slow
+def _warnings(status: Status, asked: Asked) -> list[str]:
+    key = [_KEY] if asked.met(*NEEDS_KEY) else []
+    models = status.models or ()
+    empty = status.models is not None and all(model.loaded is False for model in models)
+    nothing = [_NOTHING] if status.state == "ready" and empty else []
+    return key + nothing + [_CPU.format(model=m.id) for m in models if m.gpu_share is not None and m.gpu_share < 1]
+
+
+def _silent(asked: Asked) -> list[str]:
+    return [_SILENT.format(path=path, reason=reason) for path, reason in asked.failures.items()]
 
 
 def _warn(status: Status, warning: str) -> Status:
     return replace(status, warnings=(*status.warnings, warning))
 
 
-def _proven(status: Status, model: str, url: str, door: LocalDoor) -> Status:
+def _proven(status: Status, url: str, door: LocalDoor) -> Status:
     """Ready is only what generates: an engine can answer 200 on its health route for hours and be stuck."""
     try:
-        answer = door.post_json(url, PROOF | {"model": model})
-        proven = answer.status == 200 and bool(json.loads(answer.text).get("choices"))
-    except (LocalDoorError, ValueError, AttributeError):
-        proven = False
-    if proven:
+        answer = door.post_json(url, PROOF | {"model": status.loaded})
+    except LocalDoorError:
+        busy = (status.load or {}).get("running", 0) > 0
+        return _warn(status, _BUSY) if busy else _warn(replace(status, proven=False, state="wedged"), _WEDGED)
+    if answer.status == 200 and _generated(answer):
         return replace(status, proven=True)
-    return _warn(replace(status, proven=False, state="wedged"), _WEDGED)
+    if answer.status == 200 or answer.status >= 500:
+        return _warn(replace(status, proven=False, state="wedged"), _WEDGED)
+    return _warn(status, _UNPROVEN.format(status=answer.status))
+
+
+def _generated(answer: Answer) -> bool:
+    try:
+        return bool(json.loads(answer.text).get("choices"))
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 def gauges(text: str, names: Mapping[str, str]) -> dict[str, float]:
-    """Prometheus text → our names; the series of one name are added up. Rates are made where both parts are there."""
-    sums: dict[str, float] = {}
-    for match in _SAMPLE.finditer(text):
-        sums[match[1]] = sums.get(match[1], 0.0) + float(match[2])
-    told = {ours: sums[theirs] for ours, theirs in names.items() if theirs in sums}
+    """Prometheus text → our names; counts of several series are added up. Rates are made where both parts are there."""
+    series: dict[str, list[float]] = {}
+    for name, value in _SAMPLE.findall(text):
+        if math.isfinite(float(value)):
+            series.setdefault(name, []).append(float(value))
+    told = {
+        ours: max(series[theirs]) if ours in SHARES else sum(series[theirs])
+        for ours, theirs in names.items()
+        if theirs in series
+    }
     for rate, part, whole in (
         ("prefix_hit_rate", "prefix_hits", "prefix_queries"),
         ("accept_rate", "accepted_tokens", "draft_tokens"),
@@ -150,16 +206,20 @@ def gauges(text: str, names: Mapping[str, str]) -> dict[str, float]:
 
 
 def as_json(status: Status) -> dict[str, Any]:
-    """The record as the tool and `sparkgate engine status --json` give it; nothing that is not known."""
-    models = [
-        {
-            key: value
-            for key, value in (("id", m.id), ("root", m.root), ("context", m.context), ("loaded", m.loaded))
-            if value is not None
-        }
-        for m in status.models
-    ]
+    """The record as the tool and `sparkgate engine status --json` give it; nothing that is not known.
+
+    Of a path only its last part is told, as it names folders of this machine.
+    """
+    models = [_model(model) for model in (status.models or ())[:MODELS_SHOWN]]
     told: dict[str, Any] = {"name": status.name, "engine": status.engine, "state": status.state}
     told |= {"version": status.version, "processor": status.processor, "front": status.front or None}
-    told |= {"models": models, "load": dict(status.load) if status.load else None, "proven": status.proven}
+    told |= {"models": models if status.models is not None else None, "proven": status.proven}
+    more = len(status.models or ()) - len(models)
+    told |= {"models_left_out": more or None, "load": dict(status.load) if status.load else None}
     return {key: value for key, value in told.items() if value is not None} | {"warnings": list(status.warnings)}
+
+
+def _model(model: Model) -> dict[str, Any]:
+    root = model.root.rstrip("/").rpartition("/")[2] if model.root else None
+    told = {"id": model.id, "root": root, "context": model.context, "loaded": model.loaded}
+    return {key: value for key, value in told.items() if value is not None}

@@ -9,37 +9,49 @@ from typing import Any
 
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine, Route
-from sparkgate.policy.local import Answer
+from sparkgate.policy.local import Answer, LocalDoorError
 
 MAX_REQUESTS = 6
+NEEDS_KEY = (401, 403)
 Get = Callable[[str], Answer]
 """path → answer; raises `LocalDoorError`."""
 
 
 @dataclass
 class Asked:
-    """Answers by path; each path is asked once, and no more than `limit` in all."""
+    """Answers by path; each path is asked once, and no more than `limit` in all.
+
+    A route that fails is None, with its reason in `failures`; only when nobody answers at all is that an error.
+    """
 
     get: Get
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, Answer | None] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
     limit: int = MAX_REQUESTS
 
     def __call__(self, path: str) -> Answer | None:
-        """The answer of a path; None when the requests are used up.
+        """The answer of a path; None when it failed, or when the requests are used up.
 
         Raises:
             LocalDoorError: nobody answers.
         """
-        if path not in self.answers:
-            if len(self.answers) >= self.limit:
-                return None
-            self.answers[path] = self.get(path)
-        return self.answers[path]
+        if path not in self.answers and len(self.answers) < self.limit:
+            try:
+                self.answers[path] = self.get(path)
+            except LocalDoorError as error:
+                if error.reason == "unreachable":
+                    raise
+                self.answers[path], self.failures[path] = None, str(error)
+        return self.answers.get(path)
 
     def json(self, path: str) -> Any:
         """The JSON of a path; None when it has none, or not with status 200."""
         answer = self(path)
         return _json(answer) if answer and answer.status == 200 else None
+
+    def met(self, *statuses: int) -> bool:
+        """Whether any answer so far had one of these statuses."""
+        return any(answer is not None and answer.status in statuses for answer in self.answers.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +59,8 @@ class Identity:
     """`certain` when a route that only this engine has answered; `because` names what spoke for it."""
 
     engine: Engine | None
-    certain: bool
-    because: tuple[str, ...]
+    certain: bool = False
+    because: tuple[str, ...] = ()
 
 
 def identify(asked: Asked) -> Identity:
@@ -59,29 +71,33 @@ def identify(asked: Asked) -> Identity:
     """
     root = asked("/")
     owners = _owners(asked.json("/v1/models"))
-    hints = {engine.name: _hints(engine, root, owners) for engine in ENGINES.values()}
-    likely = sorted((name for name in hints if hints[name]), key=lambda name: -len(hints[name]))
-    for name in [*likely, *(name for name in ENGINES if not hints[name] and owners is not None and _unowned(name))]:
+    hints = {name: found for name, engine in ENGINES.items() if (found := _hints(engine, root, owners))}
+    likely = sorted(hints, key=lambda name: -len(hints[name]))
+    for name in likely or _without_hint(owners):
         engine = ENGINES[name]
         if engine.proof and proves(asked, engine.proof):
-            return Identity(engine, True, (*hints[name], engine.proof.path))
-    unproven = [name for name in likely if ENGINES[name].proof is None]
-    if unproven:
-        return Identity(ENGINES[unproven[0]], False, hints[unproven[0]])
-    if owners is not None:
-        return Identity(ENGINES["openai"], False, ("/v1/models",))
-    return Identity(None, False, ())
+            return Identity(engine, True, (*hints.get(name, ()), engine.proof.path))
+    if likely:
+        return Identity(ENGINES[likely[0]], False, hints[likely[0]])
+    return Identity(ENGINES["openai"], False, ("/v1/models",)) if owners is not None else Identity(None)
+
+
+def _without_hint(owners: frozenset[str] | None) -> list[str]:
+    """Engines that a list of models does not speak against, although it does not speak for them either."""
+    if owners is None:
+        return []
+    return [name for name, one in ENGINES.items() if not one.says and (not one.owned_by or not owners)]
 
 
 def proves(asked: Asked, route: Route) -> bool:
     """Whether a route answers as only its engine does."""
-    answer = asked.json(route.path)
-    return answer is not None and (not route.key or (isinstance(answer, dict) and route.key in answer))
-
-
-def _unowned(name: str) -> bool:
-    """Engines that cannot be told by the owner of their models."""
-    return not ENGINES[name].owned_by
+    answer = asked(route.path)
+    if answer is None or answer.status != 200 or route.says not in answer.text:
+        return False
+    found = _json(answer)
+    if not route.key:
+        return found is not None or bool(route.says)
+    return isinstance(found, dict) and route.key in found
 
 
 def _hints(engine: Engine, root: Answer | None, owners: frozenset[str] | None) -> tuple[str, ...]:

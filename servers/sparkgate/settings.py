@@ -114,6 +114,8 @@ def load(path: Path | None = None) -> Settings:
 
 def _engines(tables: Any, path: Path, text: str) -> dict[str, EngineSettings]:
     """`[engines.NAME]` tables by name; a name is what an agent may say."""
+    from sparkgate.engines import ENGINES
+
     if not isinstance(tables, dict):
         raise SettingsError(f"{path}: engines are tables such as [engines.main]")
     for name, table in tables.items():
@@ -122,6 +124,8 @@ def _engines(tables: Any, path: Path, text: str) -> dict[str, EngineSettings]:
             raise SettingsError(f"{where}: a table whose name has letters, digits, - and _, at most 32")
         if not table.get("url"):
             raise SettingsError(f"{where} needs a url")
+        if table.get("engine") and table["engine"] not in ENGINES:
+            raise SettingsError(f"{where}: unknown engine{_nearest(str(table['engine']), ENGINES)}")
     return {name: _section(EngineSettings, f"engines.{name}", table, path, text) for name, table in tables.items()}
 
 

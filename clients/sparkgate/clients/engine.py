@@ -71,7 +71,7 @@ def _table(found: list[Status]) -> Table:
             one.name,
             f"{one.title} {one.version or ''}".strip() or one.engine,
             Text(one.state, style=COLOURS[one.state]),
-            ", ".join(model.id for model in one.models if model.loaded is not False),
+            ", ".join(model.id for model in one.models or () if model.loaded is not False),
             *(f"{load_of[key]:g}" if key in load_of else "–" for key in ("running", "waiting")),
             "; ".join(one.warnings),
         )

@@ -155,7 +155,7 @@ def _told(origin: Origin) -> Iterator[None]:
         yield
     except httpx.TimeoutException as error:
         raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
-    except (httpx.HTTPError, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
         raise LocalDoorError("unreachable", f"{_name(origin)} cannot be reached ({type(error).__name__})") from error
 
 

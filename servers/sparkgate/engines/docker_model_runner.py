@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
 
 
 def _models(answer: JSON) -> list[Model]:
     """`[{"model_name", "loading"}]`."""
     return [
-        Model(str(item["model_name"]), loaded=item.get("loading") is False)
+        model(item["model_name"], loaded=item.get("loading") is False)
         for item in entries(answer, "")
         if "model_name" in item
     ]

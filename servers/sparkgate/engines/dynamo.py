@@ -9,7 +9,7 @@ DYNAMO = Engine(
     title="NVIDIA Dynamo",
     port=8000,
     front=True,
-    proof=Route("/live", "status"),
+    proof=Route("/metrics", says="dynamo_frontend_"),
     metrics="/metrics",
     gauges={"running": "dynamo_frontend_inflight_requests", "waiting": "dynamo_frontend_queued_requests"},
 )

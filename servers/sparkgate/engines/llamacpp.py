@@ -21,4 +21,5 @@ LLAMACPP = Engine(
     version=Route("/props", "build_info"),
     metrics="/metrics",
     gauges=GAUGES,
+    asleep=r'"is_sleeping":\s*true',
 )

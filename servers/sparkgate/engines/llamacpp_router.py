@@ -5,15 +5,13 @@ Asking /props, /metrics or /slots for a model loads it, so nothing here names on
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries
-
-LOADED = ("loaded", "sleeping")
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
 
 
 def _models(answer: JSON) -> list[Model]:
     """`{"data": [{"id", "status": {"value"}}]}`."""
     return [
-        Model(str(item["id"]), item.get("path"), None, loaded=_status(item) in LOADED)
+        model(item["id"], item.get("path"), loaded=_status(item) == "loaded")
         for item in entries(answer, "data")
         if "id" in item
     ]

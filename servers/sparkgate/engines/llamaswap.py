@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
 
 
 def _models(answer: JSON) -> list[Model]:
     """`{"running": [{"model", "state"}]}`."""
     return [
-        Model(str(item["model"]), loaded=item.get("state") == "ready")
+        model(item["model"], loaded=item.get("state") == "ready")
         for item in entries(answer, "running")
         if "model" in item
     ]

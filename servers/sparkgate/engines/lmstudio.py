@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, whole
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
 
 
 def _models(answer: JSON) -> list[Model]:
     """`{"models": [{"key", "loaded_instances": [{"id", "config": {"context_length"}}]}]}`."""
     return [
-        Model(str(one.get("id", item.get("key"))), item.get("key"), whole(_config(one).get("context_length")))
+        model(one.get("id", item.get("key")), item.get("key"), _config(one).get("context_length"))
         for item in entries(answer, "models")
         for one in entries(item, "loaded_instances")
     ]
@@ -23,7 +23,7 @@ LMSTUDIO = Engine(
     name="lmstudio",
     title="LM Studio / llmster",
     port=1234,
-    proof=Route("/api/v1/models", "models"),
+    proof=Route("/api/v1/models", "models", says="loaded_instances"),
     ready="/api/v1/models",
     models=Route("/api/v1/models", "models"),
     read_models=_models,

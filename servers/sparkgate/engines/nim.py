@@ -1,4 +1,4 @@
-"""NVIDIA NIM: alive as soon as the container is up, ready much later; its metrics are those of the engine inside."""
+"""NVIDIA NIM: alive as soon as its container is up, ready much later. Models and metrics are of the engine inside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ NIM = Engine(
     name="nim",
     title="NVIDIA NIM",
     port=8000,
+    owned_by="vllm",
     proof=Route("/v1/metadata", "modelInfo"),
     ready="/v1/health/ready",
 )

@@ -1,14 +1,17 @@
-"""Ollama: /api/ps lists what is loaded; part of a model outside GPU memory is computed by the CPU."""
+"""Ollama: /api/ps lists what is loaded; part of a model outside GPU memory is computed by the CPU.
+
+A completion without the options of the load may load the model anew, so none is asked for.
+"""
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, whole
+from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
 
 
 def _models(answer: JSON) -> list[Model]:
     """`{"models": [{"name", "size", "size_vram", "context_length"}]}`, sizes in bytes."""
     return [
-        Model(str(item["name"]), None, whole(item.get("context_length")), True, _gpu_share(item))
+        model(item["name"], None, item.get("context_length"), gpu_share=_gpu_share(item))
         for item in entries(answer, "models")
         if "name" in item
     ]
@@ -30,4 +33,5 @@ OLLAMA = Engine(
     ready="/api/version",
     models=Route("/api/ps", "models"),
     read_models=_models,
+    completions="",
 )

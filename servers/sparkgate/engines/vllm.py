@@ -12,6 +12,7 @@ VLLM = Engine(
     proof=Route("/version", "version"),
     version=Route("/version", "version"),
     metrics="/metrics",
+    asleep=r'engine_sleep_state\{[^}]*sleep_state="(?:weights_offloaded|discard_all)"[^}]*\}\s+1',
     gauges={
         "running": "vllm:num_requests_running",
         "waiting": "vllm:num_requests_waiting",
