@@ -388,6 +388,28 @@ async def test_all_that_decided_stands_in_the_row(door: Door, searxng: FakeSearx
     assert [found["rule"] for found in door.row()["findings"]] == expected
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "my postgres password is !! k7#Vq9zLw2",
+        "/home/jane/x.py and my postgres password is !! k7#Vq9zLw2",
+    ],
+)
+async def test_what_comes_to_light_when_the_syntax_goes_is_refused(
+    door: Door, searxng: FakeSearxng, query: str
+) -> None:
+    outcome = await door.send(searxng.url, query)
+    assert isinstance(outcome, Refused)
+    assert searxng.requests == []
+    assert door.row()["verdict"] == "block"
+    assert b"k7#Vq9zLw2" not in door.on_disk()
+
+
+async def test_syntax_beside_something_redacted_still_leaves_without_both(door: Door, searxng: FakeSearxng) -> None:
+    assert isinstance(await door.send(searxng.url, f"!alpha mail {MAIL} about llamas"), Sent)
+    assert "!" not in door.row()["sent"] and MAIL not in door.row()["sent"]
+
+
 async def test_only_so_many_requests_are_on_the_way_at_a_time(door: Door, searxng: FakeSearxng) -> None:
     searxng.hold.clear()
     async with anyio.create_task_group() as group:

@@ -56,10 +56,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`certain` when a route that only this engine has answered; `because` names what spoke for it."""
+    """`because` names what spoke for it: what it says, who owns its models, and the route that only it answers."""
 
     engine: Engine | None
-    certain: bool = False
     because: tuple[str, ...] = ()
 
 
@@ -76,10 +75,10 @@ def identify(asked: Asked) -> Identity:
     for name in likely or _without_hint(owners):
         engine = ENGINES[name]
         if engine.proof and proves(asked, engine.proof):
-            return Identity(engine, True, (*hints.get(name, ()), engine.proof.path))
+            return Identity(engine, (*hints.get(name, ()), engine.proof.path))
     if likely:
-        return Identity(ENGINES[likely[0]], False, hints[likely[0]])
-    return Identity(ENGINES["openai"], False, ("/v1/models",)) if owners is not None else Identity(None)
+        return Identity(ENGINES[likely[0]], hints[likely[0]])
+    return Identity(ENGINES["openai"], ("/v1/models",)) if owners is not None else Identity(None)
 
 
 def _without_hint(owners: frozenset[str] | None) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sparkgate.embedded_process import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
-from sparkgate.policy.egress import Egress, Transport
+from sparkgate.policy.egress import Egress
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
@@ -44,11 +44,10 @@ class Services:
         config: path of config.toml; `rules/` and `terms.toml` are looked for beside it.
         state: folder of the log, the keys and the embedded SearXNG.
         guard: the connection guard of this process.
-        transport: an HTTP transport for tests that must not open a socket.
     """
 
-    def __init__(self, config: Path, state: Path, guard: Guard, transport: Transport | None = None) -> None:
-        self.config, self.state, self.guard, self.transport = config, state, guard, transport
+    def __init__(self, config: Path, state: Path, guard: Guard) -> None:
+        self.config, self.state, self.guard = config, state, guard
         self._log: AuditLog | None = None
         self._live: Live | None = None
         self._stamps: Stamps | None = None
@@ -85,7 +84,7 @@ class Services:
             raise NotReady("policy_error", str(error)) from error
         except LogUnavailable as error:
             raise NotReady("log_unavailable", str(error)) from error
-        return Live(settings, Egress(policy, self._log, self.guard, self.transport), settings.searxng.url)
+        return Live(settings, Egress(policy, self._log, self.guard), settings.searxng.url)
 
 
 def embedded_url(state: Path) -> str:

@@ -63,9 +63,7 @@ def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, searxng: 
         _check_lines(rules)
         return
     given = text if text is not None else sys.stdin.read()
-    decision = rules.judge(given)
-    if searxng:
-        decision = decision.for_syntax(neutralise)
+    decision = rules.judge_for(given, neutralise) if searxng else rules.judge(given)
     if as_json:
         print_json(_answer(decision))
     else:

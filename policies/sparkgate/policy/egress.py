@@ -20,14 +20,12 @@ from sparkgate.policy.judge import Decision, Policy
 from sparkgate.policy.request import SYNTAX, Request, objections
 from sparkgate.policy.response import TooLarge, read_body
 
-__all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent", "Transport"]
+__all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent"]
 
 PARALLEL = 8
 """Requests on the way at a time; more wait, within their own deadline."""
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """(host, port) → IP addresses."""
-Transport = httpx.AsyncBaseTransport
-"""What a test puts in the place of the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,6 @@ class Egress:
         policy: judges every text.
         log: takes the intent before, the outcome after.
         guard: opened for exactly one address while it is asked.
-        transport: an httpx transport, for tests that must not open a socket.
         resolver: gives the addresses of a host.
     """
 
@@ -113,13 +110,11 @@ class Egress:
         policy: Policy,
         log: AuditLog,
         guard: Guard,
-        transport: Transport | None = None,
         resolver: Resolver | None = None,
     ) -> None:
         self.policy = policy
         self.log = log
         self.guard = guard
-        self.transport = transport
         self.resolver = resolver or resolve
         self._places = asyncio.Semaphore(PARALLEL)
 
@@ -145,7 +140,7 @@ class Egress:
 
     def _judge(self, permit: Permit, text: str) -> Decision:
         """The text decides what leaves of it; a field leaves as it is, unless it holds a secret."""
-        decision = self.policy.judge(text).for_syntax(SYNTAX[permit.destination])
+        decision = self.policy.judge_for(text, SYNTAX[permit.destination])
         for word in permit.fields.values():
             found = self.policy.judge(word)
             if found.reason or any(finding.cls == "secret" for finding in found.findings):
@@ -195,10 +190,10 @@ class Egress:
         """Look the name up once and ask exactly the addresses found, one after another until one is reached."""
         url = httpx.URL(request.url)
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = [url.host] if self.transport else await self._look_up(url.host, port)
+        addresses = await self._look_up(url.host, port)
         for number, address in enumerate(addresses, 1):
             try:
-                with self.guard.addresses([(address, port)] if not self.transport else []):
+                with self.guard.addresses([(address, port)]):
                     limits = httpx.Timeout(None, connect=permit.timeout_s / len(addresses))
                     return await self._http(permit, request, url, address, limits)
             except (httpx.ConnectError, httpx.ConnectTimeout):
@@ -219,9 +214,7 @@ class Egress:
         """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
         host = url.netloc.decode("ascii")
         async with (
-            httpx.AsyncClient(
-                trust_env=False, follow_redirects=False, timeout=limits, verify=self._tls, transport=self.transport
-            ) as client,
+            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=limits, verify=self._tls) as client,
             client.stream(
                 request.method,
                 url.copy_with(host=address),

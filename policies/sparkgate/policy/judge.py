@@ -117,6 +117,21 @@ class Policy:
             decision = Decision("block", "", reason="policy-fault")
         return dataclasses.replace(decision, elapsed_us=round((perf_counter() - start) * 1e6))
 
+    def judge_for(self, text: str, neutralise: Callable[[str], Neutral]) -> Decision:
+        """`judge`, then the destination's query syntax taken out; what its taking out brings to light is a block."""
+        decision = self.judge(text)
+        settled = decision.for_syntax(neutralise)
+        if settled is decision or settled.verdict == "block":
+            return settled
+        plain = neutralise(text).text
+        again = self.judge(plain)
+        elapsed_us = decision.elapsed_us + again.elapsed_us
+        leaving = [one.rule for one in again.findings if plain[one.start : one.end] in settled.released]
+        if again.verdict != "block" and not leaving:
+            return dataclasses.replace(settled, elapsed_us=elapsed_us)
+        reason = (*leaving, *again.rules)[0]
+        return Decision("block", "", elapsed_us=elapsed_us, reason=reason, syntax=settled.syntax)
+
     def _judge(self, text: str) -> Decision:
         if len(text.encode("utf-8", "surrogatepass")) > self.max_bytes:
             return Decision("block", "", reason="input-too-long")

@@ -24,7 +24,7 @@ async def read_body(chunks: AsyncIterator[bytes], encoding: str, max_bytes: int)
         TooLarge: past `max_bytes`.
         zlib.error: the body is not what `encoding` says, or is cut short.
     """
-    unpacker = Unpacker(max_bytes) if encoding.strip().lower() in PACKED else None
+    unpacker = Unpacker() if encoding.strip().lower() in PACKED else None
     body = bytearray()
     arrived = 0
     async for chunk in chunks:
@@ -40,8 +40,7 @@ async def read_body(chunks: AsyncIterator[bytes], encoding: str, max_bytes: int)
 class Unpacker:
     """gzip with any number of members, zlib, or the raw deflate that some servers send."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._stream = zlib.decompressobj(GZIP_OR_ZLIB)
         self._first = True
 
