@@ -10,11 +10,14 @@ from pathlib import Path
 
 from recorded_engine import recording
 
+from sparkgate.engine_settings import NEEDS, EngineSettings
 from sparkgate.engines import ENGINES
+from sparkgate.engines.spec import Engine
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.syntax import FORMS
+from sparkgate.runtimes import RUNTIMES
 from sparkgate.searxng import PROBLEMS
-from sparkgate.settings import EngineSettings, Settings, rows
+from sparkgate.settings import Settings, rows
 
 README = Path(__file__).parent.parent / "README.md"
 PROMISES = Path(__file__).parent / "promises.toml"
@@ -43,13 +46,37 @@ def settings_table() -> str:
     return "\n".join(lines)
 
 
+def changed_by(engine: Engine) -> str:
+    if engine.load:
+        return "its own requests"
+    return "nothing: it is a router" if engine.front else "its owner"
+
+
 def engines_table() -> str:
     """How each engine was met; the one that runs in the tests is named here, the others by their recordings."""
     met = {"recorded": "recording of a running one", "documented": "answers made from its documentation"}
-    lines = ["| engine | usual port | recognised and read against |", "|---|---|---|"]
+    lines = ["| engine | usual port | recognised and read against | a model is changed by |", "|---|---|---|---|"]
     for engine in sorted(ENGINES.values(), key=lambda engine: engine.title.lower()):
         source = met[recording(engine.name)["source"]] + (", and a real one" if engine.name == "llamacpp" else "")
-        lines.append(f"| {engine.title} | {engine.port} | {source} |")
+        lines.append(f"| {engine.title} | {engine.port} | {source} | {changed_by(engine)} |")
+    return "\n".join(lines)
+
+
+RUNTIME_WORDS = {
+    "process": ("a process it starts itself", "for real, with real engines"),
+    "docker": ("a container", "answers of docker's documentation; no container was run"),
+    "systemd": ("a unit; `user:NAME` for the user manager", "answers of its documentation"),
+    "kubernetes": ("a Deployment, as `namespace/name`; `sparkgate engine role` prints the Role", "documented answers"),
+    "sparkrun": ("a recipe", "its real `status`, else documented answers"),
+    "daemon": ("a model of a resident engine", "a fake with a profile for each"),
+}
+
+
+def runtimes_table() -> str:
+    lines = ["| `runtime` | what it owns | needs | tested against |", "|---|---|---|---|"]
+    for name in RUNTIMES:
+        what, how = RUNTIME_WORDS[name]
+        lines.append(f"| `{name}` | {what} | {', '.join(f'`{key}`' for key in NEEDS[name])} | {how} |")
     return "\n".join(lines)
 
 
@@ -78,6 +105,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "promises": promises_table,
     "settings": settings_table,
     "engines": engines_table,
+    "runtimes": runtimes_table,
     "rules": rules_table,
     "syntax": syntax_table,
     "codes": codes_list,

@@ -199,6 +199,13 @@ def test_register_prints_an_entry_that_starts_the_server(box: Box, name: str) ->
     assert str(box.root / "my.toml") in elsewhere.stdout and "--config" not in run.stdout
 
 
+def test_register_prints_the_engine_server_when_there_are_engines(box: Box) -> None:
+    assert "sparkengine" not in box.command("register", "--print", "hermes").stdout
+    box.configure('[engines.main]\nurl = "http://127.0.0.1:8000"\n')
+    servers = json.loads(box.command("register", "--print", "openclaw").stdout)["mcp"]["servers"]
+    assert list(servers) == ["sparksearch", "sparkengine"] and "engine" in servers["sparkengine"]["args"]
+
+
 def test_the_entry_for_openclaw_is_json_as_it_stands(box: Box) -> None:
     entry = json.loads(box.command("register", "--print", "openclaw").stdout)["mcp"]["servers"]["sparksearch"]
     host = box.host(entry["command"], *entry["args"])

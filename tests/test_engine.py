@@ -12,11 +12,11 @@ from box import Box, a_box
 from real_llamacpp import CONTEXT, MODEL, SLOTS, LlamaCpp, running
 from recorded_engine import FOLDER, RecordedEngine, recording
 
+from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status, as_json, gauges, status_of
 from sparkgate.engines import ENGINES
 from sparkgate.identify import MAX_REQUESTS, Asked, identify
 from sparkgate.policy.local import LocalDoor, free_port
-from sparkgate.settings import EngineSettings
 
 LOADS_OR_COSTS = ("/health/backlog", "/models/sse", "/slots", "/upstream")
 """Routes that load a model, cost money or never end, with any engine."""
@@ -250,6 +250,27 @@ def test_the_command_tells_the_same(llamacpp: LlamaCpp, box: Box) -> None:
     assert box.command("engine", "status", "nobody").returncode == 1
 
 
+def test_the_tools_say_what_they_change_and_their_schemas_stay_flat(box: Box) -> None:
+    host = box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "engine")
+    host.initialize()
+    listed = host.ask("tools/list", {})["result"]["tools"]
+    hints = {tool["name"]: tool["annotations"] for tool in listed}
+    assert {name for name, hint in hints.items() if hint["readOnlyHint"]} == {
+        "engine_status",
+        "engine_doctor",
+        "engine_logs",
+    }
+    assert {name for name, hint in hints.items() if hint["destructiveHint"]} == {
+        "engine_swap",
+        "engine_unload",
+        "engine_job",
+    }
+    assert {parameter for tool in listed for parameter in tool["inputSchema"]["properties"]} == {
+        *("name", "plan_id", "id", "wait_s", "cancel", "lines")
+    }
+    assert len(json.dumps(listed)) < 5000
+
+
 def test_without_a_catalogue_the_way_to_one_is_told(box: Box) -> None:
     host = box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "engine")
     host.initialize()
@@ -266,6 +287,11 @@ def test_without_a_catalogue_the_way_to_one_is_told(box: Box) -> None:
         ('[engines.main]\nurl = "http://h"\nimage = "x"\n', "config.toml:3: engines.main.image is not a setting"),
         ("engines = 5\n", "engines are tables"),
         ('[engines.main]\nurl = "http://h"\nengine = "vlm"\n', "did you mean 'vllm'"),
+        ('[engines.main]\nurl = "http://h"\nruntime = "dokcer"\n', "did you mean 'docker'"),
+        ('[engines.main]\nurl = "http://h"\nruntime = "process"\n', 'runtime = "process" needs command'),
+        ('[engines.main]\nurl = "http://h"\nruntime = "daemon"\nmodel = "m"\n', 'runtime = "daemon" needs engine'),
+        ('[engines.main]\nurl = "http://h"\ncommand = "llama-server -m x"\n', "must be a list of words"),
+        ('[engines.main]\nurl = "http://h"\nenvironment = ["A"]\n', "must be NAME=VALUE"),
     ],
 )
 def test_a_mistake_in_the_catalogue_is_named(box: Box, text: str, words: str) -> None:

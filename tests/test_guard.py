@@ -298,6 +298,34 @@ with guard.name("localhost"):
     assert run(listeners, program) == [True, "refused", "refused", "refused"]
 
 
+CHILDREN = {
+    "another program": "subprocess.run(['/bin/false'])",
+    "more words": "subprocess.run(['/bin/echo', 'one', 'two'])",
+    "fewer words": "subprocess.run(['/bin/echo'])",
+    "a shell": "subprocess.run('/bin/echo one', shell=True)",
+    "another program under its name": "subprocess.run(['/bin/echo', 'one'], executable='/bin/false')",
+    "a bytes word": "subprocess.run([b'/bin/echo', b'one'])",
+    "os.system": "os.system('/bin/echo one')",
+    "os.posix_spawn": "os.posix_spawn('/bin/echo', ['/bin/echo', 'one'], {})",
+    "os.fork": "os.fork()",
+}
+
+
+def test_a_child_is_started_only_with_exactly_the_words_of_its_permit(listeners: Listeners) -> None:
+    program = f"""
+import subprocess
+echo = lambda: subprocess.run(["/bin/echo", "one"], stdout=subprocess.PIPE).stdout.decode()
+before = refused(echo)
+with guard.child(["/bin/echo", "one"]):
+    inside = echo()
+    others = {{name: refused(lambda: eval(code)) for name, code in {CHILDREN!r}.items()}}
+answer([before, inside, others, refused(echo)])
+"""
+    before, inside, others, after = run(listeners, program)
+    assert (before, inside, after) == ("refused", "one\n", "refused")
+    assert others == dict.fromkeys(CHILDREN, "refused")
+
+
 def test_installing_twice_changes_nothing(listeners: Listeners) -> None:
     program = """
 guard.install()

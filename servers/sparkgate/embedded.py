@@ -29,9 +29,10 @@ from sparkgate.embedded_files import (
     write_private,
 )
 from sparkgate.embedded_install import LOCK, PINNED, Installer, Program
-from sparkgate.embedded_process import Process, start
+from sparkgate.embedded_process import start
 from sparkgate.embedded_settings import settings_yaml
 from sparkgate.policy.local import LocalDoor, LocalDoorError, free_port, is_free
+from sparkgate.processes import Process
 
 __all__ = ["PINNED", "Embedded", "EmbeddedError", "Instance", "Progress", "Status"]
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine, Model, line
 from sparkgate.identify import NEEDS_KEY, Asked, identify
 from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError
-from sparkgate.settings import EngineSettings
 
-State = Literal["down", "loading", "ready", "sleeping", "wedged", "unknown"]
+State = Literal["down", "starting", "loading", "ready", "sleeping", "wedged", "failed", "unknown"]
 PROOF = {"prompt": "1", "max_tokens": 1, "temperature": 0}
 STATE_REQUESTS = 12
 MODELS_SHOWN = 50

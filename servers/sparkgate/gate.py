@@ -67,14 +67,33 @@ class Gate:
             self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         ready()
-        while not self.retiring or self.sessions:
+        recovering = asyncio.create_task(self._recover())
+        while not self.retiring or self.sessions or self._jobs:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stirred.wait(), WATCH_S)
             stirred.clear()
             self._watch()
+        await recovering
+
+    @property
+    def _jobs(self) -> int:
+        """Jobs that run here; a gate that lets go of them leaves them to its successor."""
+        control = self.services.control
+        return 0 if control.let_go.is_set() else control.running
+
+    async def _recover(self) -> None:
+        """Go on with the jobs of a gate that was killed."""
+        import asyncio
+
+        from sparkgate import log
+
+        try:
+            await asyncio.to_thread(self.services.control.recover)
+        except Exception as error:
+            log.error("recovery_fault", **log.describe(error))
 
     def _watch(self) -> None:
-        if self.sessions:
+        if self.sessions or self._jobs:
             self._quiet_since = time.monotonic()
         if time.monotonic() - self._quiet_since > self.idle_s or not self._still_reachable():
             self.retire()
@@ -103,7 +122,9 @@ class Gate:
         self._stir()
 
     def _signalled(self) -> None:
-        """The first signal retires the gate, a second one cuts its calls off."""
+        """The first signal retires the gate, a second one cuts its calls off and leaves its jobs to the next gate."""
+        if self.retiring:
+            self.services.control.let_go.set()
         for session in self.sessions if self.retiring else ():
             session.abort()
         self.retire()
@@ -121,7 +142,7 @@ class Gate:
             "version": __version__,
             "sessions": len(self.sessions),
             "calls": sum(session.calls for session in self.sessions),
-            "jobs": 0,
+            "jobs": self.services.control.running,
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,

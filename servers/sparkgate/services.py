@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sparkgate.embedded_process import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
 from sparkgate.policy.egress import Egress
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
 from sparkgate.policy.rules import RuleError
+from sparkgate.processes import Process
 from sparkgate.settings import Settings, SettingsError, load
+
+if TYPE_CHECKING:
+    from sparkgate.control import Control
 
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -51,6 +57,14 @@ class Services:
         self._log: AuditLog | None = None
         self._live: Live | None = None
         self._stamps: Stamps | None = None
+        self._making = threading.Lock()
+
+    @cached_property
+    def control(self) -> Control:
+        """The one that changes engines for this process."""
+        from sparkgate.control import Control
+
+        return Control(self)
 
     def live(self) -> Live:
         """The set that the files ask for now.
@@ -58,11 +72,12 @@ class Services:
         Raises:
             NotReady: a file cannot be used, or the log cannot be opened. Nothing is sent until it is mended.
         """
-        stamps = tuple(_stamps(self._files()))
-        if self._live is None or stamps != self._stamps:
-            self._live = None
-            self._live, self._stamps = self._build(), stamps
-        return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
+        with self._making:
+            stamps = tuple(_stamps(self._files()))
+            if self._live is None or stamps != self._stamps:
+                self._live = None
+                self._live, self._stamps = self._build(), stamps
+            return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
 
     def _files(self) -> Iterable[Path]:
         folder = self.config.parent

@@ -13,15 +13,12 @@ from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
 from sparkgate import paths
+from sparkgate.engine_settings import NEEDS, ControlSettings, EngineSettings, mistakes
+from sparkgate.setting import setting
 
 
 class SettingsError(ValueError):
     """The configuration cannot be used; the message names file, line and the way out."""
-
-
-def setting(default: Any, meaning: str, *, unit: str = "", low: float | None = None, high: float | None = None) -> Any:
-    """One row of the table: a dataclass field that carries its meaning, unit and bounds."""
-    return field(default=default, metadata={"meaning": meaning, "unit": unit, "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +56,12 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """One `[engines.NAME]` table: an engine the operator lets agents see, by this name only."""
-
-    engine: str = setting("", "Which engine answers there; `sparkgate engine kinds` lists them. Empty: find out.")
-    url: str = setting("", "Base URL of the engine.", unit="URL")
-    timeout_s: float = setting(3.0, "Longest wait for one of its answers.", unit="s", low=0.1, high=60)
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     searxng: SearxngSettings = field(default_factory=SearxngSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     gate: GateSettings = field(default_factory=GateSettings)
+    control: ControlSettings = field(default_factory=ControlSettings)
     engines: dict[str, EngineSettings] = field(default_factory=dict)
 
 
@@ -114,19 +103,24 @@ def load(path: Path | None = None) -> Settings:
 
 def _engines(tables: Any, path: Path, text: str) -> dict[str, EngineSettings]:
     """`[engines.NAME]` tables by name; a name is what an agent may say."""
-    from sparkgate.engines import ENGINES
-
     if not isinstance(tables, dict):
         raise SettingsError(f"{path}: engines are tables such as [engines.main]")
-    for name, table in tables.items():
-        where = f"{path}:{_line(text, f'engines.{name}')}: engines.{name}"
-        if not ENGINE_NAME.fullmatch(name) or not isinstance(table, dict):
-            raise SettingsError(f"{where}: a table whose name has letters, digits, - and _, at most 32")
-        if not table.get("url"):
-            raise SettingsError(f"{where} needs a url")
-        if table.get("engine") and table["engine"] not in ENGINES:
-            raise SettingsError(f"{where}: unknown engine{_nearest(str(table['engine']), ENGINES)}")
-    return {name: _section(EngineSettings, f"engines.{name}", table, path, text) for name, table in tables.items()}
+    return {name: _engine(name, table, path, text) for name, table in tables.items()}
+
+
+def _engine(name: str, table: Any, path: Path, text: str) -> EngineSettings:
+    from sparkgate.engines import ENGINES
+
+    section = f"engines.{name}"
+    where = f"{path}:{_line(text, section)}: {section}"
+    if not ENGINE_NAME.fullmatch(name) or not isinstance(table, dict):
+        raise SettingsError(f"{where}: a table whose name has letters, digits, - and _, at most 32")
+    entry: EngineSettings = _section(EngineSettings, section, table, path, text)
+    for key, words in mistakes(entry, ENGINES):
+        known = {"engine": ENGINES, "runtime": NEEDS}.get(key) if words.startswith("unknown") else None
+        hint = _nearest(getattr(entry, key), known) if known else ""
+        raise SettingsError(f"{where} {words}{hint}" if not hint else f"{where}: {words}{hint}")
+    return entry
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
@@ -159,6 +153,10 @@ def _section(kind: Any, name: str, table: dict[str, Any], path: Path, text: str)
 def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(max(min(value, FLOAT_MAX), -FLOAT_MAX))
+    if kind == WORDS:
+        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            raise SettingsError(f'{where} must be a list of words, such as ["llama-server", "-m", "x.gguf"]')
+        return tuple(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise SettingsError(f"{where} must be {_TYPE_WORDS[kind]}")
     low, high = about["low"], about["high"]
@@ -171,6 +169,7 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
 
 ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 FLOAT_MAX = 10**300
+WORDS = tuple[str, ...]
 _TYPE_WORDS: dict[type, str] = {
     str: "text in quotes",
     int: "a whole number",

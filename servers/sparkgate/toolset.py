@@ -15,7 +15,7 @@ from mcp.server.context import ServerRequestContext
 from sparkgate import log
 from sparkgate.version import __version__
 
-Kind = Literal["string", "integer", "array"]
+Kind = Literal["string", "integer", "boolean", "array"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Parameter:
             shape["items"] = {"type": "string"}
         if self.choices:
             shape["enum"] = list(self.choices)
-        if not self.required and self.default not in (None, "", ()):
+        if not self.required and self.default not in (None, "", (), False):
             shape["default"] = self.default
         return shape
 
@@ -124,7 +124,7 @@ def _value(parameter: Parameter, given: Any) -> Any:
         return parameter.default
     try:
         value = COERCE[parameter.kind](given)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, KeyError):
         raise BadArgument("invalid_argument", f"{parameter.name} must be {KIND_WORDS[parameter.kind]}") from None
     return _bounded(parameter, value)
 
@@ -156,6 +156,11 @@ def _whole(value: Any) -> int:
     return int(number)
 
 
+def _yes_or_no(value: Any) -> bool:
+    """`true`, `"true"` and `1` are the same."""
+    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[str(value).strip().lower()]
+
+
 def _words(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
@@ -166,11 +171,13 @@ def _words(value: Any) -> tuple[str, ...]:
 COERCE: dict[Kind, Callable[[Any], Any]] = {
     "string": _text,
     "integer": _whole,
+    "boolean": _yes_or_no,
     "array": _words,
 }
 KIND_WORDS: dict[Kind, str] = {
     "string": "text",
     "integer": "a whole number",
+    "boolean": "true or false",
     "array": "a list of names, or names with commas between",
 }
 

@@ -10,15 +10,25 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkgate import paths
+from sparkgate.clients import engine_change, engine_look
+from sparkgate.clients.engine_discover import discover
 from sparkgate.clients.output import console, fail, print_json
-from sparkgate.engine_state import Status, as_json
+from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
-from sparkgate.settings import EngineSettings, SettingsError, load
+from sparkgate.settings import SettingsError, load
 
-COLOURS = {"ready": "green", "loading": "yellow", "down": "red", "wedged": "red", "unknown": "dim"}
+COLOURS = {
+    "ready": "green",
+    "loading": "yellow",
+    "starting": "yellow",
+    "down": "red",
+    "failed": "red",
+    "wedged": "red",
+    "unknown": "dim",
+}
 
 
-@click.group(short_help="What the inference engines say of themselves.")
+@click.group(short_help="The inference engines: state, load, swap, unload.")
 def engine() -> None:
     """The engines of the catalogue: `[engines.NAME]` tables with a url in config.toml."""
 
@@ -30,7 +40,7 @@ def engine() -> None:
 def status(name: str | None, config_file: str | None, as_json_: bool) -> None:
     """State, models and load of all engines, or of NAME, which is then asked for one token as well.
 
-    Exit code 1 when an engine is not ready.
+    Exit code 1 when an engine is neither ready nor stopped by its owner.
 
     \b
     Example:
@@ -38,22 +48,31 @@ def status(name: str | None, config_file: str | None, as_json_: bool) -> None:
     """
     import anyio
 
-    from sparkgate.engine import all_states
+    from sparkgate.commands import runner, spawner
+    from sparkgate.engine_report import Rates, all_reports
+    from sparkgate.fleet import Fleet
 
     catalogue = _catalogue(config_file)
     if name and name not in catalogue:
         fail(f"there is no [engines.{name}]; there are {', '.join(catalogue) or 'none'}")
-    chosen = {name: catalogue[name]} if name else catalogue
+    names = [name] if name else list(catalogue)
 
-    async def ask() -> list[Status]:
-        return await all_states(chosen, prove=bool(name))
+    async def ask() -> list[dict[str, Any]]:
+        with Fleet(catalogue, Path(paths.state_dir()), runner(), spawner()) as fleet:
+            return await all_reports(fleet, names, Rates(), prove=bool(name))
 
     found = anyio.run(ask)
     if as_json_:
-        print_json({"engines": [as_json(one) for one in found]})
+        print_json({"engines": found})
     else:
         console().print(_table(found) if found else "no engine is in the catalogue; add [engines.NAME] with a url")
-    raise SystemExit(0 if all(one.state == "ready" for one in found) else 1)
+    raise SystemExit(0 if all(_as_it_should_be(one) for one in found) else 1)
+
+
+def _as_it_should_be(one: dict[str, Any]) -> bool:
+    """Ready, or stopped by an owner that can start it again: of several engines only one is up."""
+    stopped = one.get("runtime", {}).get("state") == "stopped"
+    return bool(one["state"] == "ready" or (one["state"] == "down" and stopped))
 
 
 def _catalogue(config_file: str | None) -> dict[str, EngineSettings]:
@@ -63,17 +82,20 @@ def _catalogue(config_file: str | None) -> dict[str, EngineSettings]:
         fail(str(error))
 
 
-def _table(found: list[Status]) -> Table:
-    shown = Table("name", "engine", "state", "models", "running", "waiting", "warnings", box=None)
+def _table(found: list[dict[str, Any]]) -> Table:
+    shown = Table("name", "engine", "state", "models", "running", "waiting", "memory", "warnings", box=None)
     for one in found:
-        load_of: dict[str, Any] = dict(one.load or {})
+        load_of: dict[str, Any] = one.get("load", {})
+        held_gib = one.get("memory", {}).get("held_gib")
+        title = ENGINES[one["engine"]].title if one["engine"] in ENGINES else one["engine"]
         shown.add_row(
-            one.name,
-            f"{one.title} {one.version or ''}".strip() or one.engine,
-            Text(one.state, style=COLOURS[one.state]),
-            ", ".join(model.id for model in one.models or () if model.loaded is not False),
+            one["name"],
+            f"{title} {one.get('version', '')}".strip(),
+            Text(f"{one['state']} {one.get('stage', '')}".strip(), style=COLOURS.get(one["state"], "")),
+            ", ".join(model["id"] for model in one.get("models", ()) if model.get("loaded") is not False),
             *(f"{load_of[key]:g}" if key in load_of else "–" for key in ("running", "waiting")),
-            "; ".join(one.warnings),
+            "–" if held_gib is None else f"{held_gib} GiB",
+            "; ".join(one["warnings"]),
         )
     return shown
 
@@ -94,3 +116,7 @@ def kinds(as_json_: bool) -> None:
     for one in sorted(ENGINES.values(), key=lambda one: one.name):
         shown.add_row(one.name, one.title, str(one.port))
     console().print(shown)
+
+
+for command in (*engine_change.COMMANDS, *engine_look.COMMANDS, discover):
+    engine.add_command(command)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from sparkgate import paths
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.entry import launches
+from sparkgate.clients.output import fail
+from sparkgate.settings import SettingsError, load
 
 
 @click.command(short_help="The entry for a host's configuration.")
@@ -21,13 +25,18 @@ from sparkgate.clients.hosts.entry import launches
 def register(host_name: str, config_file: str | None) -> None:
     """Print what to paste into the host's configuration; nothing is written.
 
-    The entry goes to standard output, where it belongs and what to mind goes to standard error.
+    The engine server is among it when config.toml has engines. The entry goes to standard output, where it belongs
+    and what to mind goes to standard error.
 
     \b
     Example:
       sparkgate register --print hermes
     """
-    host = HOSTS[host_name]
+    host, config = HOSTS[host_name], paths.config_path(config_file)
+    try:
+        toolsets = ("search", "engine") if load(Path(config)).engines else ("search",)
+    except SettingsError as error:
+        fail(str(error))
     click.echo(f"# {host.title}: merge this into {host.file}", err=True)
-    click.echo(host.snippet(launches(host.name, paths.config_path(config_file))), nl=False)
+    click.echo(host.snippet(launches(host.name, config, toolsets)), nl=False)
     click.echo(f"# {host.advice}", err=True)

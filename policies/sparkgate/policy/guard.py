@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 import threading
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +20,12 @@ ADDRESSED = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 NAMED = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
 BYPASSES = frozenset(
     {"cpython.PyInterpreterState_New", "ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function"}
-    | {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
+    | {"os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty"}
 )
-"""A new interpreter has no hooks, foreign functions raise no events, and a child process is not guarded."""
+"""A new interpreter has no hooks, foreign functions raise no events, and a child process is not guarded.
+
+`subprocess.Popen`, the one way to a child that a permit can open, is not among them.
+"""
 INTERPRETERS = frozenset({"_interpreters", "_xxsubinterpreters", "_testcapi", "_testinternalcapi"})
 """Modules that make interpreters; from 3.13 on they do so without an event."""
 
@@ -62,6 +65,15 @@ class Guard:
             yield
 
     @contextmanager
+    def child(self, argv: Sequence[str]) -> Iterator[None]:
+        """Allow starting exactly this command, its program as an absolute path, while the context is open.
+
+        The child is not guarded: it must be one that the operator has named.
+        """
+        with self._held([("child", *argv)]):
+            yield
+
+    @contextmanager
     def _held(self, keys: list[Hashable]) -> Iterator[None]:
         self._count(keys, 1)
         try:
@@ -84,6 +96,8 @@ class Guard:
         elif event == "socket.__new__":
             # Connecting to a name looks it up in C before any event, so there is no socket without a permit.
             self._refuse_unless(bool(self._open) or args[1] in LOCAL_FAMILIES)
+        elif event == "subprocess.Popen":
+            self._refuse_unless(self._covers_child(args[0], args[1]))
         elif event in BYPASSES or (event == "import" and args[0] in INTERPRETERS):
             self._refuse_unless(False)
 
@@ -95,6 +109,11 @@ class Guard:
             return (canonical(address[0]), address[1]) in self._open
         except ValueError:
             return False
+
+    def _covers_child(self, program: Any, argv: Any) -> bool:
+        if type(argv) not in (list, tuple) or not argv or not all(type(word) is str for word in argv):
+            return False
+        return program in (None, argv[0]) and ("child", *argv) in self._open
 
     def _covers_name(self, name: Any) -> bool:
         if type(name) is bytes:

@@ -92,6 +92,12 @@ class LocalDoor:
         """Send `body` as JSON to `url`. Raises LocalDoorError."""
         return self._ask("POST", url, None, dict(body))
 
+    def ask(
+        self, method: str, url: str, body: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request with a constant body and headers of ours. Raises LocalDoorError."""
+        return self._ask(method, url, None, None if body is None else dict(body), headers)
+
     @contextmanager
     def _open_guard(self, origin: Origin) -> Iterator[None]:
         """Where this process has a connection guard, open it for the addresses of one origin."""
@@ -105,7 +111,12 @@ class LocalDoor:
                 yield
 
     def _ask(
-        self, method: str, url: str, fields: dict[str, str] | None, body: dict[str, object] | None = None
+        self,
+        method: str,
+        url: str,
+        fields: dict[str, str] | None,
+        body: dict[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         origin = _origin(url)
         if origin not in self._origins:
@@ -113,7 +124,7 @@ class LocalDoor:
         with (
             _told(origin),
             self._open_guard(origin),
-            self._client.stream(method, url, data=fields, json=body) as response,
+            self._client.stream(method, url, data=fields, json=body, headers=headers) as response,
         ):
             return Answer(response.status_code, _media_type(response), self._body(response, origin))
 

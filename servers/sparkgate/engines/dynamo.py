@@ -11,5 +11,6 @@ DYNAMO = Engine(
     front=True,
     proof=Route("/metrics", says="dynamo_frontend_"),
     metrics="/metrics",
+    patience_s=1800.0,
     gauges={"running": "dynamo_frontend_inflight_requests", "waiting": "dynamo_frontend_queued_requests"},
 )

@@ -1,4 +1,7 @@
-"""LiteLLM, a router. Its /health sends paid requests to every upstream, so it is never asked."""
+"""LiteLLM, a router. Its /health sends paid requests to every upstream, so it is never asked.
+
+Its /model/new adds a route and loads nothing, so it is no way to load a model.
+"""
 
 from __future__ import annotations
 
@@ -14,4 +17,5 @@ LITELLM = Engine(
     proof=Route("/health/readiness", "db"),
     ready="/health/readiness",
     read_models=listed_only,
+    patience_s=300.0,
 )

@@ -12,6 +12,13 @@ GAUGES = {
     "generated_tokens": "llamacpp:tokens_predicted_total",
 }
 
+STAGES = (
+    (r"\bload_model: loading model\b|\bmain: loading model\b", "reading the weights"),
+    (r"\boffloaded \d+/\d+ layers to GPU", "placing layers on the GPU"),
+    (r"\binitializing, n_slots\b|\binitializing slots\b", "making the slots"),
+    (r"\bmodel loaded\b", "ready"),
+)
+
 LLAMACPP = Engine(
     name="llamacpp",
     title="llama.cpp",
@@ -21,5 +28,7 @@ LLAMACPP = Engine(
     version=Route("/props", "build_info"),
     metrics="/metrics",
     gauges=GAUGES,
+    patience_s=600.0,
+    stages=STAGES,
     asleep=r'"is_sleeping":\s*true',
 )

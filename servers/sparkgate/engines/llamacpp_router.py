@@ -1,25 +1,44 @@
 """llama.cpp's llama-server as a router over several models.
 
-Asking /props, /metrics or /slots for a model loads it, so nothing here names one.
+Asking /props, /metrics or /slots for a model loads it, so nothing here names one. A load is answered when it begins;
+the context is a setting of the router, not of the request.
 """
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
+from sparkgate.engines.llamacpp import STAGES
+from sparkgate.engines.spec import JSON, Engine, Model, Phase, Route, Verb, entries, line, model
+
+PHASES: dict[str, Phase] = {"loading": "loading", "downloading": "loading", "sleeping": "asleep"}
 
 
 def _models(answer: JSON) -> list[Model]:
-    """`{"data": [{"id", "status": {"value"}}]}`."""
-    return [
-        model(item["id"], item.get("path"), loaded=_status(item) == "loaded")
-        for item in entries(answer, "data")
-        if "id" in item
-    ]
+    """`{"data": [{"id", "path", "meta": {"n_ctx"}, "status": {"value", "failed", "exit_code"}}]}`.
+
+    `meta` is there while a model is loaded. `failed` also stands after an unload that was asked for, so it says nothing
+    while a model is loaded or loading.
+    """
+    return [_model(item) for item in entries(answer, "data") if "id" in item]
 
 
-def _status(item: dict[str, JSON]) -> str:
-    status = item.get("status")
-    return str(status.get("value", "")) if isinstance(status, dict) else ""
+def _model(item: dict[str, JSON]) -> Model:
+    status, meta = (told if isinstance(told := item.get(key), dict) else {} for key in ("status", "meta"))
+    value = str(status.get("value", ""))
+    failed = status.get("failed") is True and value not in ("loaded", *PHASES)
+    return model(
+        item["id"],
+        item.get("path"),
+        meta.get("n_ctx"),
+        loaded=value == "loaded",
+        phase="failed" if failed else PHASES.get(value, ""),
+        detail=f"its process ended with exit code {status.get('exit_code')}" if failed else "",
+    )
+
+
+def _refused(answer: JSON) -> str:
+    """`{"success"}`."""
+    done = isinstance(answer, dict) and answer.get("success") is True
+    return "" if done else line(answer.get("error") if isinstance(answer, dict) else "") or "it did not say success"
 
 
 LLAMACPP_ROUTER = Engine(
@@ -31,4 +50,8 @@ LLAMACPP_ROUTER = Engine(
     version=Route("/props", "build_info"),
     models=Route("/models", "data"),
     read_models=_models,
+    patience_s=600.0,
+    stages=((r"\bspawning server instance with name=", "starting a server for the model"), *STAGES),
+    load=Verb("/models/load", lambda name, context: {"model": name}, refusal=_refused),
+    unload=Verb("/models/unload", lambda name, context: {"model": name}, refusal=_refused),
 )

@@ -12,4 +12,5 @@ LMCACHE = Engine(
     proof=Route("/lmc_version"),
     ready="/healthcheck",
     completions="",
+    patience_s=120.0,
 )

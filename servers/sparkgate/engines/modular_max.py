@@ -10,4 +10,6 @@ MAX = Engine(
     port=8000,
     proof=Route("/openapi.json", "info", says="MAX Serve"),
     version=Route("/version", "version"),
+    patience_s=1800.0,
+    stages=((r"\bServer ready on\b", "ready"),),
 )

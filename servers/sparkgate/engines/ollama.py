@@ -1,11 +1,12 @@
 """Ollama: /api/ps lists what is loaded; part of a model outside GPU memory is computed by the CPU.
 
-A completion without the options of the load may load the model anew, so none is asked for.
+A completion without the options of the load may load the model anew, so none is asked for. A load is answered when it
+is done, an unload at once: the row in /api/ps goes later.
 """
 
 from __future__ import annotations
 
-from sparkgate.engines.spec import JSON, Engine, Model, Route, entries, model
+from sparkgate.engines.spec import JSON, Engine, Model, Route, Verb, entries, line, model
 
 
 def _models(answer: JSON) -> list[Model]:
@@ -22,6 +23,21 @@ def _gpu_share(item: dict[str, JSON]) -> float | None:
     return in_gpu / size if isinstance(size, int) and isinstance(in_gpu, int) and size > 0 else None
 
 
+def _load(name: str, context: int) -> dict[str, object]:
+    options: dict[str, object] = {"options": {"num_ctx": context}} if context else {}
+    return {"model": name, "keep_alive": -1, "stream": False} | options
+
+
+def _generate(name: str, context: int) -> dict[str, object]:
+    """One token with the options of the load: with others it would be loaded anew."""
+    options = {"num_predict": 1} | ({"num_ctx": context} if context else {})
+    return {"model": name, "messages": [{"role": "user", "content": "1"}], "stream": False, "options": options}
+
+
+def _refused(answer: JSON) -> str:
+    return line(answer.get("error")) if isinstance(answer, dict) else ""
+
+
 OLLAMA = Engine(
     name="ollama",
     title="Ollama",
@@ -34,4 +50,10 @@ OLLAMA = Engine(
     models=Route("/api/ps", "models"),
     read_models=_models,
     completions="",
+    patience_s=600.0,
+    generate=Verb("/api/chat", _generate),
+    load=Verb("/api/generate", _load, blocks=True, refusal=_refused),
+    unload=Verb(
+        "/api/generate", lambda name, context: {"model": name, "keep_alive": 0, "stream": False}, refusal=_refused
+    ),
 )

@@ -1,4 +1,7 @@
-"""SGLang: it speaks Ollama's API too and may even say so at /, so its own /server_info decides."""
+"""SGLang: it speaks Ollama's API too and may even say so at /, so its own /server_info decides.
+
+/release_memory_occupation is no unload: the weights are dropped, and unless they are sent anew it answers nonsense.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,12 @@ SGLANG = Engine(
     proof=Route("/server_info", "model_path"),
     version=Route("/server_info", "version"),
     metrics="/metrics",
+    stages=(
+        (r"\bLoad weight begin\b", "loading weights"),
+        (r"\bLoad weight end\b", "making the KV cache"),
+        (r"\bCapture cuda graph\b(?! failed)", "capturing CUDA graphs"),
+        (r"\bThe server is fired up and ready to roll\b", "ready"),
+    ),
     gauges={
         "running": "sglang:num_running_reqs",
         "waiting": "sglang:num_queue_reqs",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from sparkgate.policy.views import is_invisible
 
 JSON = Any
+Phase = Literal["", "loading", "leaving", "asleep", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Model:
     """One model as its engine tells of it; None for what it does not tell.
 
     `context` is the number of tokens one request may have, `gpu_share` the share of it in GPU memory (0 to 1).
+    `phase` is what it does when it is neither loaded nor just on disk, `detail` one line about that. `handle` is what
+    this very copy is unloaded by, when that is not `id`.
     """
 
     id: str
@@ -32,6 +35,46 @@ class Model:
     context: int | None = None
     loaded: bool | None = True
     gpu_share: float | None = None
+    phase: Phase = ""
+    handle: str = ""
+    detail: str = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether its engine holds something for it: memory, a process, or an instance that has failed."""
+        return self.loaded is True or bool(self.handle) or self.phase in ("loading", "leaving", "asleep")
+
+    @property
+    def copy(self) -> str:
+        """What this copy is unloaded by."""
+        return self.handle or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A request by which a resident engine loads or unloads a model.
+
+    Attributes:
+        path: `{model}` stands for the id, percent-encoded.
+        body: (model, context in tokens or 0) → JSON object that is sent; for unloading, model is the id of what is
+            loaded. None sends no body.
+        headers: constant headers.
+        blocks: it is answered when it has been done, which may take minutes; otherwise once it has begun.
+        refusal: reads the JSON of an answer below 400; why it was not done, "" when it was.
+    """
+
+    path: str
+    body: Callable[[str, int], Mapping[str, object]] | None = None
+    method: Literal["GET", "POST", "DELETE"] = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    blocks: bool = False
+    refusal: Callable[[JSON], str] = field(default=lambda answer: "")
+
+
+CHAT = Verb(
+    "/v1/chat/completions",
+    lambda model, context: {"model": model, "messages": [{"role": "user", "content": "1"}], "max_tokens": 1},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +94,10 @@ class Engine:
         version: route and key of its version.
         asleep: pattern that stands in its metrics, models or version while it sleeps; a request would wake it.
         completions: where a loaded model generates text; "" when it must not be asked just to see.
+        patience_s: seconds its start may take before it has failed.
+        stages: (pattern of a log line, what it is doing then), in the order in which they come.
+        load, unload: how a resident one is told to; None when only its process can be started and stopped.
+        generate: how a model that is loaded is asked for one token of a chat.
     """
 
     name: str
@@ -68,13 +115,26 @@ class Engine:
     version: Route | None = None
     asleep: str = ""
     completions: str = "/v1/completions"
+    patience_s: float = 900.0
+    stages: tuple[tuple[str, str], ...] = ()
+    load: Verb | None = None
+    unload: Verb | None = None
+    generate: Verb = CHAT
 
 
 def model(
-    id_: JSON, root: JSON = None, context: JSON = None, *, loaded: bool | None = True, **more: float | None
+    id_: JSON,
+    root: JSON = None,
+    context: JSON = None,
+    *,
+    loaded: bool | None = True,
+    gpu_share: float | None = None,
+    phase: Phase = "",
+    handle: JSON = "",
+    detail: JSON = "",
 ) -> Model:
     """A model from what an engine says: its text may be anything, and ends up before a language model."""
-    return Model(line(id_), line(root) or None, whole(context), loaded, **more)
+    return Model(line(id_), line(root) or None, whole(context), loaded, gpu_share, phase, line(handle), line(detail))
 
 
 def openai_models(answer: JSON) -> list[Model]:

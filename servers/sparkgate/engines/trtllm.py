@@ -10,4 +10,6 @@ TRTLLM = Engine(
     port=8000,
     owned_by="tensorrt_llm",
     version=Route("/version", "version"),
+    patience_s=1800.0,
+    stages=((r"\bLoading weights concurrently\b", "loading weights"),),
 )

@@ -1,4 +1,8 @@
-"""vLLM (read in 0.32 and 0.33)."""
+"""vLLM (read in 0.32 and 0.33).
+
+Its sleep is no unload: level 1 moves the weights into CPU memory, which is the same memory on a Spark, and level 2
+drops them, so that it answers nonsense until they are sent anew.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,19 @@ VLLM = Engine(
     proof=Route("/version", "version"),
     version=Route("/version", "version"),
     metrics="/metrics",
+    patience_s=1800.0,
+    stages=(
+        (r"\bStarting to load model\b", "loading weights"),
+        (r"\bLoading weights took\b", "weights loaded"),
+        (r"\bLoading drafter model\b", "loading the draft model"),
+        (r"\bModel loading took\b", "measuring the memory it needs"),
+        (r"\bEstimated CUDA graph memory\b", "sizing the KV cache"),
+        (r"\bAvailable KV cache memory\b", "making the KV cache"),
+        (r"\bMaximum concurrency for\b", "warming up"),
+        (r"\bGraph capturing finished\b", "graphs captured"),
+        (r"\binit engine\b.*\btook\b", "starting its server"),
+        (r"\bApplication startup complete\b", "ready"),
+    ),
     asleep=r'engine_sleep_state\{[^}]*sleep_state="(?:weights_offloaded|discard_all)"[^}]*\}\s+1',
     gauges={
         "running": "vllm:num_requests_running",

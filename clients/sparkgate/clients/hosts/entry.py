@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkgate import paths
 
-SERVER_NAMES = {"search": "sparksearch"}
+SERVER_NAMES = {"search": "sparksearch", "engine": "sparkengine"}
 """Toolset → name of its server: short, without `-` and `_`, which hosts rewrite."""
 
 
@@ -32,11 +32,15 @@ class Host:
     advice: str
 
 
-def launches(host: str, config: str) -> tuple[Launch, ...]:
-    """One launch for each toolset there is, with the folders that this user has moved."""
+def launches(host: str, config: str, toolsets: Sequence[str]) -> tuple[Launch, ...]:
+    """One launch for each toolset, with the folders that this user has moved."""
     places = [word for name, folder in paths.moved_places().items() for word in ("--env", f"{name}={folder}")]
     chosen = [] if config == paths.default_config_path() else ["--config", config]
     return tuple(
-        Launch(server, sys.executable, ("-I", "-m", "sparkgate.stdio", toolset, "--host", host, *places, *chosen))
-        for toolset, server in SERVER_NAMES.items()
+        Launch(
+            SERVER_NAMES[toolset],
+            sys.executable,
+            ("-I", "-m", "sparkgate.stdio", toolset, "--host", host, *places, *chosen),
+        )
+        for toolset in toolsets
     )

@@ -1,0 +1,154 @@
+"""The engines of the catalogue, each with its owner and its door. It only reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sparkgate.commands import Run, Spawn
+from sparkgate.engine_settings import EngineSettings
+from sparkgate.engine_state import Status, status_of
+from sparkgate.engines import ENGINES
+from sparkgate.engines.spec import Engine
+from sparkgate.memory import Held, Memory, held, pressure, read_memory
+from sparkgate.origins import origin
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.local import LocalDoor, LocalDoorError
+from sparkgate.routes import ANSWER_BYTES_MAX, Places, RoutedModel, read_routes
+from sparkgate.runtimes import RUNTIMES
+from sparkgate.runtimes.spec import Look, Place, Runtime
+
+PROOF_S = 60.0
+"""Longest wait for one token: the first request of some engines compiles."""
+LOAD_REQUEST_S = 7200.0
+"""Longest wait for the answer of a daemon that is told to load."""
+LOG_LINES = 2000
+
+
+class Fleet:
+    """The engines an operator has named; used in a `with` statement, which closes its doors.
+
+    Args:
+        catalogue: entries by name.
+        state: the state folder.
+        run, spawn: how owners are asked and processes started.
+        guard: the connection guard of this process, None where it has none.
+        off_box: origins that lie off this box although their address does not show it.
+    """
+
+    def __init__(
+        self,
+        catalogue: Mapping[str, EngineSettings],
+        state: Path,
+        run: Run,
+        spawn: Spawn,
+        guard: Guard | None = None,
+        off_box: Sequence[str] = (),
+    ) -> None:
+        self.catalogue, self._state = catalogue, state
+        self._places: Places = dict.fromkeys(off_box, "off")
+        self._run, self._spawn, self._guard = run, spawn, guard
+        self._doors = ExitStack()
+        self._runtimes: dict[str, Runtime] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._doors.close()
+
+    def runtime(self, name: str) -> Runtime | None:
+        """The owner of an engine; None for one that is only watched."""
+        entry = self.catalogue[name]
+        if name not in self._runtimes and entry.runtime:
+            place = Place(
+                name=name,
+                entry=entry,
+                run=self._run,
+                spawn=self._spawn,
+                state=self._state,
+                door=self.door(name),
+                patient_door=self.door(name, LOAD_REQUEST_S),
+                beside=self._beside(entry),
+            )
+            self._runtimes[name] = RUNTIMES[entry.runtime](place)
+        return self._runtimes.get(name)
+
+    def _beside(self, entry: EngineSettings) -> frozenset[str]:
+        """Models of the same daemon that may be loaded beside others."""
+        same = (other for other in self.catalogue.values() if origin(other.url) == origin(entry.url))
+        return frozenset(other.model for other in same if other.beside and other.model)
+
+    def door(self, name: str, timeout_s: float | None = None, cap_bytes: int = 1_000_000) -> LocalDoor:
+        """A door to one engine; closed with the fleet."""
+        entry = self.catalogue[name]
+        door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard)
+        return self._doors.enter_context(door)
+
+    def look(self, name: str) -> Look | None:
+        """What the owner of an engine says; None when it has none."""
+        runtime = self.runtime(name)
+        return runtime.look() if runtime else None
+
+    def status(self, name: str, *, prove: bool = False) -> Status:
+        """What the engine itself says, with `prove` after one token."""
+        entry = self.catalogue[name]
+        with (
+            LocalDoor([entry.url], timeout_s=entry.timeout_s, guard=self._guard) as door,
+            LocalDoor([entry.url], timeout_s=PROOF_S, guard=self._guard) as patient,
+        ):
+            return status_of(name, entry, door, patient if prove else None)
+
+    def resident(self, name: str) -> bool:
+        """Whether its process stays up while its model comes and goes."""
+        return self.catalogue[name].runtime == "daemon"
+
+    def statuses(self) -> dict[str, Status]:
+        """What every engine says of itself, asked at the same time."""
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(self.catalogue, pool.map(self.status, self.catalogue), strict=True))
+
+    def routes(self, name: str, engine: str) -> tuple[RoutedModel, ...] | None:
+        """Where the router `name`, of the kind `engine`, sends requests; None when it does not tell."""
+        url = base_url(self.catalogue[name])
+        door = self.door(name, cap_bytes=ANSWER_BYTES_MAX)
+        try:
+            return read_routes(lambda path: door.get(url + path), engine, self._places)
+        except LocalDoorError:
+            return None
+
+    def log(self, name: str, lines: int = LOG_LINES) -> list[str]:
+        """The last lines an engine has printed, oldest first."""
+        runtime = self.runtime(name)
+        return list(runtime.log(lines)) if runtime else []
+
+    def memory(self) -> Memory:
+        return read_memory(self._run)
+
+    def pressure(self) -> float | None:
+        """Share of the last 10 s in which everything waited for memory, in percent."""
+        return pressure()
+
+    def held(self, look: Look | None, memory: Memory) -> Held:
+        """What the processes of an engine hold."""
+        return held(look.pids if look else (), memory)
+
+    def kind(self, name: str) -> Engine:
+        """What the catalogue says an engine is; the generic one when it says nothing."""
+        return ENGINES[self.catalogue[name].engine or "openai"]
+
+
+def base_url(entry: EngineSettings) -> str:
+    return entry.url.rstrip("/").removesuffix("/v1")
+
+
+def launch_digest(entry: EngineSettings) -> str:
+    """Tells one way of starting an engine from another."""
+    return hashlib.sha256(json.dumps(asdict(entry), sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,380 @@
+"""Load, swap and unload as jobs of the gate: the whole way, its bad ends, and what survives kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from box import is_running, wait_until_ended
+from engine_box import EngineBox, an_engine_box, until
+
+from sparkgate.machine_lock import MachineLock
+
+
+@pytest.fixture
+def engines() -> Iterator[EngineBox]:
+    with an_engine_box() as made:
+        yield made
+
+
+def test_a_swap_stops_the_old_engine_first_and_ends_with_a_proof_of_the_new_one(engines: EngineBox) -> None:
+    host = engines.host()
+    assert engines.load("old", host)["state"] == "done"
+    done = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert (done["ok"], done["state"], done["models"]) == (True, "done", ["new"])
+    assert engines.up() == ["new"] and engines.never_two()
+    assert engines.states(host) == {"old": "down", "new": "ready"}
+    assert engines.actions() == [("start", "old", "done"), ("stop", "old", "done"), ("start", "new", "done")]
+
+
+def test_every_action_is_logged_with_who_asked(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    row = engines.box.rows()[-1]
+    assert (row["tool"], row["host"], row["verdict"], row["sent"]) == ("engine_load", "testhost", "allow", "")
+    assert row["fields"]["runtime"] == "process" and row["fields"]["job"] == "1"
+
+
+def test_an_unload_gives_port_and_process_back_and_can_be_said_twice(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    assert engines.finished(host, host.call("engine_unload", {"name": "old"}))["state"] == "done"
+    assert engines.up() == []
+    again = host.call("engine_unload", {"name": "old"})
+    assert (again["ok"], again["state"]) == (True, "done") and "job" not in again
+    assert engines.states(host)["old"] == "down"
+
+
+def test_a_repeated_call_joins_the_job_that_runs(engines: EngineBox) -> None:
+    engines.habit("hold-ready")
+    first, second = engines.host(), engines.host()
+    begun = first.call("engine_load", {"name": "old"})
+    joined = second.call("engine_load", {"name": "old"})
+    assert joined["job"] == begun["job"] and joined["joined"] is True
+    busy = second.call("engine_load", {"name": "new"})
+    assert busy["code"] == "busy" and busy["job"]["job"] == begun["job"] and busy["job"]["engine"] == "old"
+    engines.drop("hold-ready")
+    assert engines.finished(first, begun)["state"] == "done"
+    assert first.call("engine_load", {"name": "old"})["state"] == "done"
+    assert [action for action, *_ in engines.actions()] == ["start"] and engines.never_two()
+
+
+def test_load_does_not_put_a_second_model_beside_the_first(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    refused = host.call("engine_load", {"name": "new"})
+    assert (refused["ok"], refused["code"]) == (False, "occupied") and "engine_swap" in refused["message"]
+    assert engines.up() == ["old"] and engines.actions()[-1] == ("load", "new", "withheld")
+
+
+def test_an_engine_that_may_run_beside_another_is_loaded_beside_it(engines: EngineBox) -> None:
+    engines.extra["new"] = {"beside": True}
+    engines.extra["old"] = {"beside": True}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    assert engines.load("new", host)["state"] == "done"
+    assert engines.up() == ["old", "new"]
+
+
+@pytest.mark.parametrize("habit", ["die-new", "hold-generate-new"])
+def test_a_swap_that_fails_brings_the_old_engine_back_and_says_why(engines: EngineBox, habit: str) -> None:
+    engines.extra["new"] = {"patience_s": 3.0}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit(habit, "ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory")
+    answer = host.call("engine_swap", {"name": "new"})
+    if habit == "hold-generate-new":
+        engines.until_phase("right")
+        os.kill(engines.pid("new") or 0, signal.SIGKILL)
+    failed = engines.finished(host, answer)
+    assert (failed["ok"], failed["state"], failed["rolled_back"]) == (False, "failed", True)
+    assert "old is back" in failed["message"] and engines.up() == ["old"] and engines.never_two()
+    assert engines.states(host)["old"] == "ready"
+    if habit == "die-new":
+        assert failed["code"] == "ended" and "cudaMalloc failed" in failed["diagnosis"]["evidence"]
+        assert engines.states(host)["new"] in ("failed", "down")
+
+
+def test_when_going_back_fails_as_well_both_errors_are_told(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("die", "RuntimeError: the disk is gone")
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert failed["code"] == "rollback_failed" and failed["rolled_back"] is False
+    assert "new ended" in failed["message"] and "old ended" in failed["message"]
+    assert engines.up() == []
+
+
+def test_an_engine_that_does_not_end_is_killed_and_its_orphans_with_it(engines: EngineBox) -> None:
+    engines.extra["old"] = {"stop_grace_s": 0.2}
+    engines.configure()
+    engines.habit("ignore-term")
+    engines.habit("orphan")
+    host = engines.host()
+    engines.load("old", host)
+    done = engines.finished(host, host.call("engine_unload", {"name": "old"}))
+    assert done["state"] == "done" and engines.up() == []
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not any(str(engines.folder / "orphan").encode() in command for command in commands)
+
+
+def test_nothing_is_started_before_the_port_is_free(engines: EngineBox) -> None:
+    engines.control["release_s"] = 1.0
+    engines.configure()
+    engines.habit("keep-port-old")
+    host = engines.host()
+    engines.load("old", host)
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert "port" in failed["message"] and failed["state"] == "failed"
+    assert engines.actions()[2:] == []
+    engines.drop("keep-port-old")
+    assert engines.never_two()
+
+
+def test_a_port_that_somebody_else_listens_on_is_named_and_left_alone(engines: EngineBox) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", engines.ports["old"]))
+        taken.listen()
+        host = engines.host()
+        failed = engines.load("old", host)
+    assert failed["code"] == "port_in_use" and f"process {os.getpid()}" in failed["message"]
+    assert engines.actions() == []
+
+
+def test_a_request_that_never_ends_does_not_keep_the_swap(engines: EngineBox) -> None:
+    engines.control["drain_s"] = 0.5
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("busy-old")
+    done = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert done["state"] == "done" and "old" in done["cut_off_requests"]
+
+
+def test_a_job_is_cancelled_and_the_old_engine_brought_back(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("hold-ready-new")
+    begun = host.call("engine_swap", {"name": "new"})
+    engines.until_phase("ready")
+    host.call("engine_job", {"id": begun["job"], "cancel": True})
+    ended = engines.finished(host, begun)
+    assert (ended["state"], ended["rolled_back"]) == ("cancelled", True)
+    assert engines.up() == ["old"] and engines.never_two()
+
+
+def test_another_process_that_changes_engines_is_waited_for_and_named(engines: EngineBox) -> None:
+    host = engines.host()
+    lock = MachineLock(str(engines.control["lock"]))
+    try:
+        busy = host.call("engine_load", {"name": "old"})
+    finally:
+        lock.release()
+    assert busy["code"] == "busy" and f"process {os.getpid()}" in busy["message"]
+    assert engines.load("old", host)["state"] == "done"
+
+
+def test_what_is_loaded_must_be_the_model_of_the_catalogue(engines: EngineBox) -> None:
+    engines.extra["new"] = {"model": "another"}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert failed["code"] == "wrong_model" and "not another" in failed["message"] and engines.up() == ["old"]
+
+
+def test_a_context_that_is_too_small_is_no_success(engines: EngineBox) -> None:
+    engines.extra["new"] = {"context": 65_536}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert failed["code"] == "context_small" and "4096" in failed["message"] and engines.up() == ["old"]
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_stopped(engines: EngineBox) -> None:
+    engines.extra["new"] = {"memory_gib": 100_000.0}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    refused = host.call("engine_swap", {"name": "new"})
+    assert refused["code"] == "no_memory" and "100000.0 GiB" in refused["message"]
+    assert engines.up() == ["old"]
+
+
+def test_an_engine_that_is_only_watched_is_neither_stopped_nor_started(engines: EngineBox) -> None:
+    engines.extra["old"] = {"runtime": ""}
+    engines.configure()
+    host = engines.host()
+    assert host.call("engine_load", {"name": "old"})["code"] == "watched_only"
+    assert host.call("engine_load", {"name": "nobody"})["code"] == "unknown_engine"
+
+
+def test_an_agent_chooses_by_name_and_passes_nothing_else(engines: EngineBox) -> None:
+    host = engines.host()
+    for more in ("image", "command", "url"):
+        refused = host.call("engine_load", {"name": "old", more: "x"})
+        assert refused["code"] == "unknown_argument"
+    assert engines.up() == []
+
+
+# -- an engine that an agent lives on
+
+
+def test_a_protected_engine_is_stopped_only_with_a_plan_of_a_person(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.ports["new"] = engines.ports["old"]
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    for tool in ("engine_swap", "engine_unload"):
+        refused = host.call(tool, {"name": "new" if tool == "engine_swap" else "old"})
+        assert refused["code"] == "needs_confirmation" and "--confirm" in refused["message"]
+    assert host.call("engine_swap", {"name": "new", "plan_id": "p-made-up"})["code"] == "plan_stale"
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json").stdout)
+    done = engines.finished(host, host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]}))
+    assert done["state"] == "done" and engines.up() == ["new"]
+    assert host.call("engine_swap", {"name": "old", "plan_id": plan["plan_id"]})["code"] == "plan_stale"
+
+
+def test_the_old_engine_comes_back_when_its_agent_cannot_reach_the_new_one(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.control["confirm_minutes"] = 0.05
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json").stdout)
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]}))
+    assert (failed["code"], failed["rolled_back"]) == ("not_confirmed", True) and engines.up() == ["old"]
+
+
+def test_a_person_can_keep_the_new_engine(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json").stdout)
+    begun = host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]})
+    engines.until_phase("confirm")
+    assert engines.box.command("engine", "confirm", str(begun["job"])).returncode == 0
+    assert engines.finished(host, begun)["state"] == "done" and engines.up() == ["new"]
+
+
+def test_an_engine_that_a_known_host_is_configured_for_is_protected_unasked(engines: EngineBox) -> None:
+    config = engines.box.root / ".hermes" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text(f"model:\n  base_url: http://localhost:{engines.ports['old']}/v1\n")
+    host = engines.host()
+    engines.load("old", host)
+    refused = host.call("engine_swap", {"name": "new"})
+    assert refused["code"] == "needs_confirmation" and "Hermes" in refused["message"]
+    assert engines.actions()[-1] == ("swap", "new", "withheld")
+
+
+# -- kill -9 of the gate
+
+
+HELD = {
+    "drain": "busy-old",
+    "stop": "ignore-term-old",
+    "release": "keep-port-old",
+    "ready": "hold-ready-new",
+    "right": "hold-generate-new",
+    "back_ready": "hold-ready-old",
+    "back_stop": "ignore-term-new",
+}
+"""Phase of a swap → what keeps the job in it until the habit is dropped."""
+
+
+@pytest.mark.parametrize("phase", HELD)
+def test_a_gate_that_is_killed_in_any_phase_leaves_a_job_that_the_next_one_ends(engines: EngineBox, phase: str) -> None:
+    engines.extra = {name: {"stop_grace_s": 1.0 if phase.endswith("stop") else 20.0} for name in ("old", "new")}
+    engines.configure()
+    if phase in ("stop", "release"):
+        engines.habit(HELD[phase])
+    host = engines.host()
+    engines.load("old", host)
+    back = phase.startswith("back")
+    engines.habit(HELD[phase])
+    if back:
+        engines.habit("hold-ready-new")
+    begun = host.call("engine_swap", {"name": "new"})
+    if back:
+        engines.until_phase("ready")
+        host.call("engine_job", {"id": begun["job"], "cancel": True})
+    engines.until_phase(phase)
+    engines.kill_gate()
+    assert engines.job().state == "running" and engines.job().orphaned
+    engines.drop(HELD[phase])
+    host = engines.host()
+    ended = engines.finished(host, host.call("engine_job", {"id": begun["job"]}))
+    assert (ended["state"], engines.up()) == (("cancelled", ["old"]) if back else ("done", ["new"]))
+    assert engines.never_two()
+    assert engines.states(host)[engines.up()[0]] == "ready"
+
+
+def test_a_start_that_was_not_written_down_before_the_kill_is_found_and_not_done_twice(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.habit("hold-ready")
+    begun = host.call("engine_load", {"name": "old"})
+    engines.until_phase("ready")
+    until(lambda: engines.pid("old"), "the engine's process")
+    engines.kill_gate()
+    record = engines.box.state / "engines" / "old.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"pid": 0, "birth": ""}))
+    engines.drop("hold-ready")
+    host = engines.host()
+    assert engines.finished(host, host.call("engine_job", {"id": begun["job"]}))["state"] == "done"
+    assert len((engines.folder / "started").read_text().splitlines()) == 1
+
+
+def test_a_gate_that_is_told_to_stop_ends_its_job_first(engines: EngineBox) -> None:
+    engines.habit("hold-ready")
+    host = engines.host()
+    host.call("engine_load", {"name": "old"})
+    gate = engines.box.gate_pids()[0]
+    assert engines.box.gate_status()["jobs"] == 1
+    os.kill(gate, signal.SIGTERM)
+    until(lambda: not engines.box.socket.exists(), "the retired gate's socket is gone")
+    assert is_running(gate)
+    engines.drop("hold-ready")
+    wait_until_ended([gate])
+    assert engines.job().state == "done" and engines.up() == ["old"]
+
+
+# -- from a terminal
+
+
+def test_the_commands_do_what_the_tools_do_and_tell_it(engines: EngineBox) -> None:
+    command = engines.box.command
+    loaded = command("engine", "load", "old")
+    assert loaded.returncode == 0 and "old is ready" in loaded.stdout and "starting old" in loaded.stderr
+    swapped = command("engine", "swap", "new", "--json")
+    assert swapped.returncode == 0 and json.loads(swapped.stdout)["state"] == "done"
+    plan = json.loads(command("engine", "plan", "old", "--json").stdout)
+    assert plan["stops"] == ["new"] and plan["outage_s"] > 0 and plan["memory"]["ok"]
+    engines.habit("die-old", "OSError: [Errno 28] No space left on device")
+    failed = command("engine", "swap", "old")
+    assert failed.returncode == 1 and "new is back" in failed.stderr and "No space left" in failed.stderr
+    assert command("engine", "unload", "new").returncode == 0 and engines.up() == []
+    told = json.loads(command("engine", "jobs", "--json").stdout)
+    assert [job["kind"] for job in told] == ["unload", "swap", "swap", "load"]
+    assert "starting new" in command("engine", "jobs", "2").stdout
+    assert command("engine", "jobs", "99").returncode == 1
+
+
+def test_a_person_at_the_terminal_confirms_with_yes(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.ports["new"] = engines.ports["old"]
+    engines.configure()
+    assert engines.box.command("engine", "load", "old").returncode == 0
+    assert "needs_confirmation" in engines.box.command("engine", "unload", "old").stderr
+    assert engines.box.command("engine", "unload", "old", "--yes").returncode == 0
+    assert engines.up() == []
