@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -276,6 +277,41 @@ def test_an_engine_that_a_known_host_is_configured_for_is_protected_unasked(engi
     refused = host.call("engine_swap", {"name": "new"})
     assert refused["code"] == "needs_confirmation" and "Hermes" in refused["message"]
     assert engines.actions()[-1] == ("swap", "new", "withheld")
+
+
+@pytest.mark.parametrize("answer", ["accept", "decline"])
+def test_a_host_that_can_ask_its_person_does(engines: EngineBox, answer: str) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.ports["new"] = engines.ports["old"]
+    engines.configure()
+    engines.load("old", engines.host())
+    host = engines.box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "engine")
+    client = {"name": "asking", "version": "1"}
+    host.ask(
+        "initialize",
+        {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client},
+    )
+    host.send("notifications/initialized", notify=True)
+    wanted = host.send("tools/call", {"name": "engine_swap", "arguments": {"name": "new"}})
+    question = host.read()
+    assert question["method"] == "elicitation/create" and "lives on old" in question["params"]["message"]
+    reply = {"action": answer} | ({"content": {"confirm": True}} if answer == "accept" else {})
+    host.send_bytes(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": reply}).encode() + b"\n")
+    told = host.read()
+    assert told["id"] == wanted
+    begun = told["result"]["structuredContent"]
+    if answer == "accept":
+        assert engines.finished(host, begun)["state"] == "done" and engines.up() == ["new"]
+    else:
+        assert begun["code"] == "needs_confirmation" and engines.up() == ["old"]
+
+
+def test_a_plan_warns_of_an_agent_that_will_not_find_the_new_engine(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.configure()
+    engines.load("old", engines.host())
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--json").stdout)
+    assert any("new will not answer" in warning for warning in plan["warnings"])
 
 
 # -- kill -9 of the gate

@@ -204,7 +204,7 @@ def test_an_old_router_that_tells_no_fallbacks_may_have_them() -> None:
 def test_a_kind_of_fallbacks_that_is_not_told_leaves_them_unknown() -> None:
     one = next(path for path in ANSWERS["litellm"] if path.endswith("content_policy"))
     found = read_routes(answering(ANSWERS["litellm"] | {one: [400, "application/json", {}]})) or ()
-    assert {route.fallbacks for route in found} == {None}
+    assert {route.fallbacks for route in found if route.name not in ("old", "older")} == {None}
 
 
 def test_an_operator_says_of_an_address_what_nobody_can_see() -> None:

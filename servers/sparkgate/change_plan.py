@@ -14,7 +14,8 @@ from sparkgate.fit import Fit, fits, need
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.jobs import Jobs
 from sparkgate.memory import Memory
-from sparkgate.protect import Routes, Served, served_by
+from sparkgate.origins import origin
+from sparkgate.protect import Routes, Served, leads_to, served_by
 from sparkgate.release import is_up
 from sparkgate.routes import leaks
 from sparkgate.runtimes.spec import Look
@@ -23,6 +24,10 @@ from sparkgate.weights import weights_gib
 Kind = Literal["load", "unload", "swap"]
 FALL_BACK = ("litellm",)
 """Routers that send a request elsewhere when its engine is down."""
+_CUT_OFF = (
+    "{one.host} asks {one.url}, where {name} will not answer: the old engine comes back unless a person confirms the new "
+    "one"
+)
 _REVIVED = "{name} may come back by itself: {by}"
 
 REFUSALS = {
@@ -35,7 +40,6 @@ REFUSALS = {
     "or set control.allow_cloud_fallback = true",
     "routes_unknown": "whether {router} sends requests off this box while {name} is down cannot be told ({detail}); "
     "control.allow_cloud_fallback = true goes on all the same",
-    "context_small": "{name} is to serve {context} tokens of context, and its host needs {wanted}",
 }
 """code → words; `needs_confirmation` is decided where the caller is known."""
 
@@ -114,6 +118,10 @@ def make_plan(kind: Kind, target: str, fleet: Fleet, jobs: Jobs, control: Contro
     warnings += [
         f"{name} may come back: {look.revived_by}" for name in stops if (look := looks[name]) and look.revived_by
     ]
+    hosts = tuple(found for name in stops for found in served_by(name, fleet, routers))
+    warnings += [
+        _CUT_OFF.format(one=one, name=start) for one in hosts if start and not _reaches(one, start, fleet, routers)
+    ]
     refusals += _leaks(stops, fleet, statuses, routers) if not control.allow_cloud_fallback else []
     return Plan(
         kind=kind,
@@ -124,7 +132,7 @@ def make_plan(kind: Kind, target: str, fleet: Fleet, jobs: Jobs, control: Contro
         held_gib=holding,
         fit=fit,
         outage_s=jobs.learnt(target, launch_digest(fleet.catalogue[target]))[1] if start else None,
-        hosts=tuple(found for name in stops for found in served_by(name, fleet, routers)),
+        hosts=hosts,
         warnings=tuple(warnings),
         refusals=() if done else tuple(refusals),
         nothing_to_do=done,
@@ -152,6 +160,16 @@ def _others(
 
 def _revived_by(look: Look | None) -> str:
     return look.revived_by if look else ""
+
+
+def _reaches(served: Served, start: str, fleet: Fleet, routers: Mapping[str, Routes]) -> bool:
+    """Whether an agent finds the new engine where it asks now."""
+    url = fleet.catalogue[start].url
+    doors = {origin(url)}
+    for router, routes in routers.items():
+        if any(leads_to(route, url) for route in routes or ()):
+            doors.add(origin(fleet.catalogue[router].url))
+    return origin(served.url) in doors
 
 
 def _occupies(status: Status) -> bool:
