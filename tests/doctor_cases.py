@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sparkgate.doctor_chat import Chat
-from sparkgate.doctor_machine import Clocks, Machine, Worker
+from sparkgate.change.protect import Served
+from sparkgate.doctor.chat import Chat
+from sparkgate.doctor.evidence import Box, Evidence
+from sparkgate.doctor.machine import Clocks, Machine, Worker
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status
 from sparkgate.engines.spec import Model
-from sparkgate.evidence import Box, Evidence
-from sparkgate.listeners import Listener
-from sparkgate.memory import Held, Holder, Memory
-from sparkgate.protect import Served
+from sparkgate.machine.listeners import Listener
+from sparkgate.machine.memory import Held, Holder, Memory
 from sparkgate.routes import RoutedModel
 from sparkgate.runtimes.spec import Look
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from box import PATIENCE_S, Box, Host, a_box, is_running, wait_until_ended
 
-from sparkgate.jobs import Job, Jobs
+from sparkgate.change.jobs import Job, Jobs
 from sparkgate.policy.local import free_port
 
 FAKE = Path(__file__).with_name("fake_engine.py")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparkgate.commands import Completed, runner
+from sparkgate.machine.commands import Completed, runner
 
 HANGS = 254
 """Exit status by which a stub stands for a command that does not end in time."""

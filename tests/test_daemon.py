@@ -15,9 +15,9 @@ from recorded_engine import RecordedEngine
 from resident_engine import NEVER, PROFILES, Knobs, ResidentEngine
 from start_logs import START_LOGS
 
-from sparkgate.commands import runner
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
+from sparkgate.machine.commands import runner
 from sparkgate.policy.local import LocalDoor, free_port
 from sparkgate.runtimes.daemon import POLL_S, DaemonRuntime
 from sparkgate.runtimes.spec import Look, Place, RuntimeFault

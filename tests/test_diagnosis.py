@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from real_llamacpp import ensure_installed
 
-from sparkgate.diagnosis import LINES_MAX, LOG_MAX_CHARS, Diagnosis, diagnose, last_run, masked, stalled
 from sparkgate.engines import ENGINES
-from sparkgate.failure_table import TABLE, Failure, load_failures, parse
+from sparkgate.failures.diagnosis import LINES_MAX, LOG_MAX_CHARS, Diagnosis, diagnose, last_run, masked, stalled
+from sparkgate.failures.table import TABLE, Failure, load_failures, parse
 from sparkgate.policy.local import free_port
 from sparkgate.runtimes.spec import Look
 

@@ -18,11 +18,11 @@ from box import Box
 from recorded_engine import Answers, RecordedEngine, recording
 from stub_commands import StubCommands, says
 
-from sparkgate.discover import Discovery, Found, discover, door_for, recognise
-from sparkgate.discover_entry import SECRET, Proposal, proposals, quoted
-from sparkgate.discover_owners import NOBODY, Group, Owner, group_of
-from sparkgate.discover_processes import NOT_HTTP, Candidate, candidates, processes
-from sparkgate.discover_signs import COMMANDS, IMAGES, NO_SIGN, Sign, holds_secret, port_of, sign_of, weights_of
+from sparkgate.discover.discovery import Discovery, Found, discover, door_for, recognise
+from sparkgate.discover.entry import SECRET, Proposal, proposals, quoted
+from sparkgate.discover.owners import NOBODY, Group, Owner, group_of
+from sparkgate.discover.processes import NOT_HTTP, Candidate, candidates, processes
+from sparkgate.discover.signs import COMMANDS, IMAGES, NO_SIGN, Sign, holds_secret, port_of, sign_of, weights_of
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
 from sparkgate.identify import MAX_REQUESTS

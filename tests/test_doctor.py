@@ -14,16 +14,16 @@ from doctor_cases import BOX_CASES, ENGINE_CASES, SECRET, an, logged, owned
 from real_llamacpp import running
 from recorded_engine import RecordedEngine, recording
 
-from sparkgate.commands import Completed, runner, spawner
-from sparkgate.doctor import LEVELS, Finding, examine, examine_engine, findings_as_json, look_for
-from sparkgate.doctor_chat import Chat, read_chat
-from sparkgate.doctor_machine import CLOCKS, Clocks, Machine, Worker, read_machine
-from sparkgate.doctor_rules import BOX_CHECKS, ENGINE_CHECKS
-from sparkgate.doctor_rules.check import Check, knows_flags, option, words
+from sparkgate.doctor.chat import Chat, read_chat
+from sparkgate.doctor.evidence import Box, Evidence
+from sparkgate.doctor.examination import LEVELS, Finding, examine, examine_engine, findings_as_json, look_for
+from sparkgate.doctor.machine import CLOCKS, Clocks, Machine, Worker, read_machine
+from sparkgate.doctor.rules import BOX_CHECKS, ENGINE_CHECKS
+from sparkgate.doctor.rules.check import Check, knows_flags, option, words
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
-from sparkgate.evidence import Box, Evidence
 from sparkgate.fleet import Fleet
+from sparkgate.machine.commands import Completed, runner, spawner
 from sparkgate.policy.local import Answer
 
 CHECKS = {check.id: check for check in ENGINE_CHECKS}

@@ -22,7 +22,7 @@ from upstream import BROKEN
 from sparkgate.clients.searxng import searxng
 from sparkgate.embedded import PINNED, Embedded, EmbeddedError
 from sparkgate.embedded_settings import ENGINES, settings_yaml
-from sparkgate.processes import Process, birth
+from sparkgate.machine.processes import Process, birth
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from box import is_running, wait_until_ended
 from engine_box import EngineBox, an_engine_box, until
 
-from sparkgate.machine_lock import MachineLock
+from sparkgate.change.lock import MachineLock
 
 
 @pytest.fixture
@@ -75,7 +75,6 @@ def test_load_does_not_put_a_second_model_beside_the_first(engines: EngineBox) -
 
 def test_an_engine_that_may_run_beside_another_is_loaded_beside_it(engines: EngineBox) -> None:
     engines.extra["new"] = {"beside": True}
-    engines.extra["old"] = {"beside": True}
     engines.configure()
     host = engines.host()
     engines.load("old", host)
@@ -139,14 +138,32 @@ def test_nothing_is_started_before_the_port_is_free(engines: EngineBox) -> None:
     assert engines.never_two()
 
 
-def test_a_port_that_somebody_else_listens_on_is_named_and_left_alone(engines: EngineBox) -> None:
+def test_a_port_that_somebody_else_listens_on_is_named_before_anything_is_stopped(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", engines.ports["old"]))
+        taken.bind(("127.0.0.1", engines.ports["new"]))
         taken.listen()
-        host = engines.host()
-        failed = engines.load("old", host)
-    assert failed["code"] == "port_in_use" and f"process {os.getpid()}" in failed["message"]
-    assert engines.actions() == []
+        refused = host.call("engine_swap", {"name": "new"})
+    assert refused["code"] == "port_in_use" and f"process {os.getpid()}" in refused["message"]
+    assert engines.up() == ["old"] and engines.actions()[-1] == ("swap", "new", "withheld")
+
+
+def test_two_engines_may_share_a_port_as_only_one_is_up(engines: EngineBox) -> None:
+    engines.ports["new"] = engines.ports["old"]
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    assert engines.finished(host, host.call("engine_swap", {"name": "new"}))["state"] == "done"
+    assert engines.up() == ["new"]
+
+
+def test_an_entry_that_watches_the_url_of_an_engine_is_no_second_engine(engines: EngineBox) -> None:
+    engines.more = f'[engines.view]\nurl = "http://127.0.0.1:{engines.ports["old"]}"\n'
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    assert engines.finished(host, host.call("engine_swap", {"name": "new"}))["state"] == "done"
 
 
 def test_a_request_that_never_ends_does_not_keep_the_swap(engines: EngineBox) -> None:

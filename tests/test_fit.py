@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkgate.commands import Completed
+from sparkgate.change.fit import CACHE_SIZES, NAMES_NO_ENGINE, SHARES, Fit, Need, Share, fits, need, workspace
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines import ENGINES
-from sparkgate.fit import CACHE_SIZES, NAMES_NO_ENGINE, SHARES, Fit, Need, Share, fits, need, workspace
-from sparkgate.memory import Memory, read_memory
-from sparkgate.weights import weights_gib
+from sparkgate.machine.commands import Completed
+from sparkgate.machine.memory import Memory, read_memory
+from sparkgate.machine.weights import weights_gib
 
 GB10_GIB = 127601452 / 1024**2
 GB10 = Memory(GB10_GIB, 117.0, unified=True, gpu=True, pressure_full_avg10=0.0, holders=())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkgate.commands import Completed, Run, runner
-from sparkgate.memory import Held, Holder, Memory, foreign_holders, held, read_memory
+from sparkgate.machine.commands import Completed, Run, runner
+from sparkgate.machine.memory import Held, Holder, Memory, foreign_holders, held, read_memory
 
 GB10_TOTAL_KB, GB10_AVAILABLE_KB = 127601452, 122683392
 MEMINFO = f"""MemTotal:       {GB10_TOTAL_KB} kB

@@ -13,8 +13,8 @@ from typing import IO, Any
 import pytest
 from stub_commands import HANGS, StubCommands, says
 
-from sparkgate.commands import Completed, runner
 from sparkgate.engine_settings import EngineSettings
+from sparkgate.machine.commands import Completed, runner
 from sparkgate.policy.local import LocalDoor
 from sparkgate.runtimes import docker, kubernetes, owner, sparkrun, systemd
 from sparkgate.runtimes.docker import DockerRuntime, size

@@ -33,7 +33,7 @@ MAY_REACH_OUT = {
     "servers/sparkgate/stdio.py": "holds that connection",
     "servers/sparkgate/daemon.py": "binds the gate's Unix socket",
     "servers/sparkgate/gate.py": "serves the gate's Unix socket",
-    "servers/sparkgate/machine_lock.py": "binds an abstract Unix socket as a lock",
+    "servers/sparkgate/change/lock.py": "binds an abstract Unix socket as a lock",
 }
 MAY_IMPORT = {
     "policies": {"policy"},

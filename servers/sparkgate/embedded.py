@@ -31,8 +31,8 @@ from sparkgate.embedded_files import (
 from sparkgate.embedded_install import LOCK, PINNED, Installer, Program
 from sparkgate.embedded_process import start
 from sparkgate.embedded_settings import settings_yaml
+from sparkgate.machine.processes import Process
 from sparkgate.policy.local import LocalDoor, LocalDoorError, free_port, is_free
-from sparkgate.processes import Process
 
 __all__ = ["PINNED", "Embedded", "EmbeddedError", "Instance", "Progress", "Status"]
 

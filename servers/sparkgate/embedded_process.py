@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 from sparkgate.embedded_files import EmbeddedError, open_private
-from sparkgate.processes import Process, birth
+from sparkgate.machine.processes import Process, birth
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path) -> Process:

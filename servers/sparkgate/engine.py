@@ -10,7 +10,7 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import engine_answers as answers
-from sparkgate.jobs import JobsUnavailable
+from sparkgate.change.jobs import JobsUnavailable
 from sparkgate.policy.audit import Caller
 from sparkgate.search import with_host
 from sparkgate.services import NotReady, Services

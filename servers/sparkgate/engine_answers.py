@@ -8,15 +8,15 @@ from typing import Any
 import anyio
 from mcp.server.context import ServerRequestContext
 
-from sparkgate.change_plan import Kind
-from sparkgate.commands import runner
-from sparkgate.confirmation import ask_person
-from sparkgate.control import Wish, open_fleet
-from sparkgate.diagnosis import masked
-from sparkgate.doctor import examine, findings_as_json
+from sparkgate.change.confirmation import ask_person
+from sparkgate.change.control import Wish, open_fleet
+from sparkgate.change.plan import Kind
+from sparkgate.change.story import job_as_json
+from sparkgate.doctor.examination import examine, findings_as_json
 from sparkgate.engine_report import all_reports
 from sparkgate.engines.spec import line
-from sparkgate.job_story import job_as_json
+from sparkgate.failures.diagnosis import masked
+from sparkgate.machine.commands import runner
 from sparkgate.policy.audit import Caller
 from sparkgate.services import Live, Services
 from sparkgate.toolset import Arguments, failure

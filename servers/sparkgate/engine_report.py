@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 
 from sparkgate import log
-from sparkgate.diagnosis import diagnose
+from sparkgate.change.readiness import LOG_LINES, stage_of
 from sparkgate.engine_state import State, Status, as_json
 from sparkgate.engines.spec import line
+from sparkgate.failures.diagnosis import diagnose
 from sparkgate.fleet import PROOF_S, Fleet
-from sparkgate.memory import Memory
-from sparkgate.readiness import LOG_LINES, stage_of
+from sparkgate.machine.memory import Memory
 from sparkgate.routes import RoutedModel
 from sparkgate.runtimes.spec import Look, Owned
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sparkgate.commands import Run, Spawn
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status, status_of
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine
-from sparkgate.memory import Held, Memory, held, pressure, read_memory
-from sparkgate.origins import origin
+from sparkgate.machine.commands import Run, Spawn
+from sparkgate.machine.memory import Held, Memory, held, pressure, read_memory
+from sparkgate.machine.origins import origin
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.local import LocalDoor, LocalDoorError
 from sparkgate.routes import ANSWER_BYTES_MAX, Places, RoutedModel, read_routes

@@ -1,9 +1,9 @@
 """Where a router in front of engines sends requests, and whether they can leave this box.
 
 Only read, with GETs that reach no engine: no request is sent through the router to try it out. LiteLLM's
-`mock_testing_fallbacks` and its kind are no way either, as they fail the first model only and then send to the real
-fallback. What a router cannot show stays unknown and counts as a way out: its own environment, what logs and
-guardrails copy, and `fallbacks` that a client writes into its own request.
+`mock_testing_fallbacks` is no way either: it fails the first model only, and then really sends to the fallback.
+What a router cannot show is not in here: logs and guardrails that copy what passes, `fallbacks` that a client writes
+into its own request, and hidden aliases where the settings of the router are not told.
 """
 
 from __future__ import annotations

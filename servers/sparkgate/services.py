@@ -10,17 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkgate.machine.processes import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
 from sparkgate.policy.egress import Egress
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
 from sparkgate.policy.rules import RuleError
-from sparkgate.processes import Process
 from sparkgate.settings import Settings, SettingsError, load
 
 if TYPE_CHECKING:
-    from sparkgate.control import Control
+    from sparkgate.change.control import Control
 
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -62,7 +62,7 @@ class Services:
     @cached_property
     def control(self) -> Control:
         """The one that changes engines for this process."""
-        from sparkgate.control import Control
+        from sparkgate.change.control import Control
 
         return Control(self)
 

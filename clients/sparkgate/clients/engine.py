@@ -48,9 +48,9 @@ def status(name: str | None, config_file: str | None, as_json_: bool) -> None:
     """
     import anyio
 
-    from sparkgate.commands import runner, spawner
     from sparkgate.engine_report import Rates, all_reports
     from sparkgate.fleet import Fleet
+    from sparkgate.machine.commands import runner, spawner
 
     catalogue = _catalogue(config_file)
     if name and name not in catalogue:

@@ -36,8 +36,8 @@ def plan(name: str, unload: bool, confirm: bool, after_idle_s: float, config_fil
       sparkgate engine plan qwen
       sparkgate engine plan qwen --confirm --after-idle 30
     """
-    from sparkgate.change_plan import plan_as_json
-    from sparkgate.jobs import JobsUnavailable
+    from sparkgate.change.jobs import JobsUnavailable
+    from sparkgate.change.plan import plan_as_json
     from sparkgate.services import NotReady
 
     kind = "unload" if unload else "swap"
@@ -200,7 +200,7 @@ def jobs(job: int | None, limit: int, config_file: str | None, as_json: bool) ->
       sparkgate engine jobs
       sparkgate engine jobs 12
     """
-    from sparkgate.job_story import job_as_json
+    from sparkgate.change.story import job_as_json
 
     store = _control(config_file).jobs()
     try:

@@ -14,7 +14,7 @@ from sparkgate.policy.rules import RuleError
 from sparkgate.settings import SettingsError, load
 
 if TYPE_CHECKING:
-    from sparkgate.discover import Discovery
+    from sparkgate.discover.discovery import Discovery
 
 NOTHING = "no engine was found that is not in the catalogue"
 NEXT = "paste what you want into {config}; set protect = true where an agent lives on an engine"
@@ -40,9 +40,9 @@ def discover(config_file: str | None, proc: Path, as_json: bool) -> None:
     Example:
       sparkgate engine discover > proposed.toml
     """
-    from sparkgate.commands import runner
-    from sparkgate.discover import discover as look
-    from sparkgate.discover_entry import proposals
+    from sparkgate.discover.discovery import discover as look
+    from sparkgate.discover.entry import proposals
+    from sparkgate.machine.commands import runner
 
     config = Path(paths.config_path(config_file))
     try:

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from sparkgate import paths
 from sparkgate.clients.output import console, fail, print_json
-from sparkgate.commands import runner, spawner
-from sparkgate.diagnosis import masked
-from sparkgate.doctor import examine, findings_as_json
+from sparkgate.doctor.examination import examine, findings_as_json
 from sparkgate.engines.spec import line
+from sparkgate.failures.diagnosis import masked
 from sparkgate.fleet import Fleet
+from sparkgate.machine.commands import runner, spawner
 from sparkgate.runtimes.kubernetes import role_for
 from sparkgate.settings import SettingsError, load
 

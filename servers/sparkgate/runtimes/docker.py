@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from sparkgate.commands import Completed, Run
 from sparkgate.engines.spec import line
+from sparkgate.machine.commands import Completed, Run
 from sparkgate.runtimes.owner import (
     FOR_MEMORY,
     Trouble,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkgate.commands import Completed
 from sparkgate.engines.spec import line
+from sparkgate.machine.commands import Completed
 from sparkgate.runtimes.owner import (
     CGROUPS,
     FOR_MEMORY,

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sparkgate.commands import Completed
 from sparkgate.embedded_files import private_folder, read, write_private
 from sparkgate.engines.spec import line
+from sparkgate.machine.commands import Completed
 from sparkgate.runtimes.spec import Place, RuntimeFault
 
 CGROUPS = Path("/sys/fs/cgroup")

@@ -20,8 +20,8 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from sparkgate import paths
-from sparkgate.listeners import listening_pids
-from sparkgate.processes import (
+from sparkgate.machine.listeners import listening_pids
+from sparkgate.machine.processes import (
     Process,
     all_end_within,
     birth,

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sparkgate.commands import Completed
 from sparkgate.engines.spec import line
+from sparkgate.machine.commands import Completed
 from sparkgate.runtimes.docker import ALWAYS, host_pids
 from sparkgate.runtimes.owner import (
     Trouble,

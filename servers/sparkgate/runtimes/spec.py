@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from sparkgate.commands import Run, Spawn
 from sparkgate.engine_settings import EngineSettings
+from sparkgate.machine.commands import Run, Spawn
 from sparkgate.policy.local import LocalDoor
 
 Owned = Literal["stopped", "starting", "running", "failed", "unknown"]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sparkgate.commands import Completed
+from sparkgate.machine.commands import Completed
 from sparkgate.runtimes.owner import (
     CGROUPS,
     FOR_MEMORY,

@@ -1,0 +1,1 @@
+"""Changing engines: plan, job, phases, proofs."""

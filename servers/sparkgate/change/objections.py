@@ -1,0 +1,160 @@
+"""What speaks against a change, as a table of checks; each reads the draft of a plan and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sparkgate.change.fit import Fit
+from sparkgate.change.protect import Routes, Served, leads_to
+from sparkgate.change.release import listener_words
+from sparkgate.change.scene import Scene
+from sparkgate.engine_settings import ControlSettings
+from sparkgate.fleet import Fleet
+from sparkgate.machine.listeners import is_listened
+from sparkgate.machine.origins import local_port, origin
+from sparkgate.routes import leaks
+
+FALL_BACK = ("litellm",)
+"""Routers that send a request elsewhere when its engine is down."""
+
+REFUSALS = {
+    "watched_only": "{name} is only watched; give [engines.{name}] a runtime to have it started and stopped",
+    "occupied": "{others} runs; one model copy at a time: use engine_swap to put {name} in its place",
+    "cannot_stop": "{name} runs and is only watched: stop it, give it a runtime, or mark it beside = true",
+    "owner_unknown": "who owns {name} cannot be asked ({detail})",
+    "port_in_use": "port {port} of {name} is listened on already by {holder}; stop that first",
+    "no_memory": "{detail}",
+    "would_leak": "while {name} is down, {router} sends requests for {models} off this box: take the fallback out, "
+    "or set control.allow_cloud_fallback = true",
+    "routes_unknown": "whether {router} sends requests off this box while {name} is down cannot be told; "
+    "control.allow_cloud_fallback = true goes on all the same",
+}
+"""code → words; `needs_confirmation` is decided where the caller is known."""
+
+CUT_OFF = (
+    "{one.host} asks {one.url}, where {name} will not answer: the old engine comes back unless a person confirms {name}"
+)
+REVIVED = "{name} may come back by itself: {by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A change before it is judged.
+
+    Attributes:
+        others: engines that are in the place of the target.
+        stops: those that would be stopped, in this order.
+        start: the engine that would be started; "" for an unload.
+        fit: whether it has room; None when nothing is to be loaded.
+        hosts: agents that live on what would be stopped.
+    """
+
+    kind: str
+    target: str
+    others: tuple[str, ...]
+    stops: tuple[str, ...]
+    start: str
+    fit: Fit | None
+    hosts: tuple[Served, ...]
+    scene: Scene
+    fleet: Fleet
+    control: ControlSettings
+
+
+def refusals(draft: Draft) -> tuple[Refusal, ...]:
+    """Everything against it, the most telling first."""
+    return tuple(refusal for check in CHECKS for refusal in check(draft))
+
+
+def _watched_only(draft: Draft) -> Iterator[Refusal]:
+    if draft.scene.looks[draft.target] is None:
+        yield refusal("watched_only", name=draft.target)
+
+
+def _in_the_way(draft: Draft) -> Iterator[Refusal]:
+    for name in draft.others:
+        look = draft.scene.looks[name]
+        if look is None:
+            yield refusal("cannot_stop", name=name)
+        elif look.state == "unknown":
+            yield refusal("owner_unknown", name=name, detail=look.detail)
+
+
+def _occupied(draft: Draft) -> Iterator[Refusal]:
+    if draft.kind == "load" and draft.others:
+        yield refusal("occupied", name=draft.target, others=" and ".join(draft.others))
+
+
+def _port_in_use(draft: Draft) -> Iterator[Refusal]:
+    """Something that is not about to be stopped listens where the new engine will: better known before the stop."""
+    if not draft.start or draft.scene.is_up(draft.start) or draft.fleet.resident(draft.start):
+        return
+    url = draft.fleet.catalogue[draft.start].url
+    port = local_port(url)
+    leaving = {origin(draft.fleet.catalogue[name].url) for name in draft.stops}
+    if port and origin(url) not in leaving and is_listened(port):
+        yield refusal("port_in_use", name=draft.start, port=port, holder=listener_words(port))
+
+
+def _no_memory(draft: Draft) -> Iterator[Refusal]:
+    if draft.fit and not draft.fit.ok:
+        yield refusal("no_memory", detail=draft.fit.reason)
+
+
+def _leaks(draft: Draft) -> Iterator[Refusal]:
+    """While an engine is down, a router with fallbacks sends its prompts elsewhere: a swap is an egress event."""
+    if draft.control.allow_cloud_fallback:
+        return
+    for router, routes in draft.scene.routers.items():
+        if draft.scene.statuses[router].engine in FALL_BACK:
+            for name in draft.stops:
+                yield from _leak(router, routes, name, draft.fleet.catalogue[name].url)
+
+
+def _leak(router: str, routes: Routes, name: str, url: str) -> Iterator[Refusal]:
+    if routes is None:
+        yield refusal("routes_unknown", router=router, name=name)
+    elif models := leaks(routes, url):
+        yield refusal("would_leak", router=router, name=name, models=", ".join(models))
+
+
+CHECKS: tuple[Callable[[Draft], Iterator[Refusal]], ...] = (
+    _watched_only,
+    _in_the_way,
+    _occupied,
+    _port_in_use,
+    _no_memory,
+    _leaks,
+)
+
+
+def refusal(code: str, **words: object) -> Refusal:
+    return Refusal(code, REFUSALS[code].format(**words))
+
+
+def warnings(draft: Draft) -> tuple[str, ...]:
+    """What a person should know and what does not keep it from being done."""
+    back = [(name, look.revived_by) for name in draft.stops if (look := draft.scene.looks[name]) and look.revived_by]
+    cut_off = [one for one in draft.hosts if draft.start and not _reaches(one, draft)]
+    return (
+        *(draft.fit.warnings if draft.fit else ()),
+        *(REVIVED.format(name=name, by=by) for name, by in back),
+        *(CUT_OFF.format(one=one, name=draft.start) for one in cut_off),
+    )
+
+
+def _reaches(served: Served, draft: Draft) -> bool:
+    """Whether an agent finds the new engine where it asks now."""
+    url = draft.fleet.catalogue[draft.start].url
+    doors = {origin(url)}
+    for router, routes in draft.scene.routers.items():
+        if any(leads_to(route, url) for route in routes or ()):
+            doors.add(origin(draft.fleet.catalogue[router].url))
+    return origin(served.url) in doors

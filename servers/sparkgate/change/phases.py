@@ -1,0 +1,328 @@
+"""The change of engines, phase after phase: each is written down before it begins, and each may be begun again.
+
+A swap: wait for idle → drain → stop → prove that memory and port are free → start → ready → right. When something
+fails after the stop, the way goes back: stop the new one, prove, start the old one, wait until it is ready.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sparkgate import log
+from sparkgate.change.actions import ActionLog
+from sparkgate.change.host_proof import prove_host
+from sparkgate.change.jobs import Job, Jobs, JobsUnavailable
+from sparkgate.change.readiness import NotRight, Wait, prove_right, wait_until_ready
+from sparkgate.change.release import Before, is_gone, listener_words, still_held
+from sparkgate.engine_settings import ControlSettings
+from sparkgate.failures.diagnosis import Diagnosis
+from sparkgate.fleet import Fleet, launch_digest
+from sparkgate.machine.listeners import is_listened
+from sparkgate.machine.origins import local_port
+from sparkgate.runtimes.spec import RuntimeFault
+
+FORWARD: dict[str, tuple[str, ...]] = {
+    "load": ("start", "ready", "right"),
+    "swap": ("idle", "drain", "stop", "release", "start", "ready", "right", "confirm"),
+    "unload": ("idle", "drain", "stop", "release"),
+}
+BACK = ("back_stop", "back_release", "back_start", "back_ready")
+HARMLESS = ("idle", "drain")
+"""Phases in which nothing has been changed yet."""
+POLL_S = 0.2
+
+
+class Cancelled(Exception):
+    """Somebody asked for it."""
+
+
+class LetGo(Exception):
+    """This process ends; the next one goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a change did not come about."""
+
+    code: str
+    message: str
+    diagnosis: Diagnosis | None = None
+
+
+class Change:
+    """One job on its way.
+
+    Args:
+        job: as it was begun, or found.
+        let_go: set when this process is about to end.
+    """
+
+    def __init__(
+        self, job: Job, jobs: Jobs, fleet: Fleet, control: ControlSettings, actions: ActionLog, let_go: threading.Event
+    ) -> None:
+        self._job, self._jobs, self._fleet, self._control = job, jobs, fleet, control
+        self._actions, self._let_go = actions, let_go
+        self._stops: list[str] = list(job.plan["stops"])
+        self._start: str = job.plan["start"]
+
+    def run(self) -> None:
+        """Go on from the job's phase to its end. Never raises for what engines and owners do.
+
+        Raises:
+            JobsUnavailable: what is done cannot be written down any more; the job stays where it is.
+        """
+        with suppress(LetGo):
+            if self._job.back:
+                self._go_back(_failure_of(self._job), after=self._job.phase)
+            else:
+                self._go_forward()
+
+    def _go_forward(self) -> None:
+        phases = FORWARD[self._job.kind]
+        began = phases[phases.index(self._job.phase) :] if self._job.phase in phases else phases
+        for phase in began:
+            self._jobs.enter(self._job.id, phase)
+            if failure := self._failure_in(phase):
+                if phase in HARMLESS:
+                    return self._end_failed(failure, rolled_back=None)
+                return self._go_back(failure)
+        self._end("done", "", self._done_words())
+
+    def _go_back(self, failure: Failure, after: str = BACK[0]) -> None:
+        """Undo, so that the box is as it was; both errors are told when that fails as well."""
+        self._jobs.remember(self._job.id, **_failure_json(failure))
+        if self._job.kind == "unload" or not (self._stops or self._was_started()):
+            return self._end_failed(failure, rolled_back=None)
+        for phase in BACK[BACK.index(after) :]:
+            self._jobs.enter(self._job.id, phase, back=True)
+            if undone := self._failure_in(phase):
+                worse = f"{failure.message}; and going back failed: {undone.message}"
+                return self._end_failed(Failure("rollback_failed", worse, failure.diagnosis), rolled_back=False)
+        self._end_failed(failure, rolled_back=True)
+
+    def _failure_in(self, phase: str) -> Failure | None:
+        """Do a phase; a fault of ours is a failure like another, so that the old engine comes back."""
+        try:
+            PHASES[phase](self)
+        except (NotRight, RuntimeFault) as error:
+            return Failure(error.code, str(error), getattr(error, "diagnosis", None))
+        except Cancelled:
+            return Failure("cancelled", "cancelled")
+        except (LetGo, JobsUnavailable):
+            raise
+        except Exception as error:
+            log.error("job_fault", job=self._job.id, phase=phase, **log.describe(error))
+            return Failure("fault", f"a fault in sparkgate in phase {phase}; the log of the gate says where")
+        return None
+
+    # -- phases
+
+    def _idle(self) -> None:
+        """Wait until nothing has asked the outgoing engine for a while, so that the last answer reaches its reader."""
+        wanted_s = float(self._job.plan.get("after_idle_s", 0))
+        quiet_since = time.monotonic()
+        counts: dict[str, tuple[float, float]] = {}
+        while wanted_s and time.monotonic() - quiet_since < wanted_s:
+            now = {name: _traffic(self._fleet, name) for name in self._stops}
+            quiet_since = quiet_since if now == counts and not _busy(now) else time.monotonic()
+            counts = now
+            self._tell(f"waiting until nothing has been asked for {wanted_s:g} s")
+            self._pause(POLL_S)
+
+    def _drain(self) -> None:
+        """Let running requests end, within `drain_s`; a request that never ends does not keep the job."""
+        deadline = time.monotonic() + self._control.drain_s
+        while (busy := {name: n for name in self._stops if (n := _traffic(self._fleet, name)[0])}) and (
+            time.monotonic() < deadline
+        ):
+            self._tell("waiting for " + ", ".join(f"{count:g} requests of {name}" for name, count in busy.items()))
+            self._pause(POLL_S)
+        if busy:
+            self._jobs.remember(self._job.id, cut_off=busy)
+
+    def _stop(self) -> None:
+        for name in self._stops:
+            self._stop_one(name)
+
+    def _stop_one(self, name: str) -> None:
+        runtime = self._fleet.runtime(name)
+        if runtime is None or is_gone(runtime.look()):
+            return
+        self._tell(f"stopping {name}")
+        with self._action("stop", name):
+            runtime.stop(self._fleet.catalogue[name].stop_grace_s)
+
+    def _release(self) -> None:
+        self._released(self._stops, wanted_gib=self._job.plan.get("need_gib") or 0.0)
+
+    def _released(self, names: list[str], wanted_gib: float) -> None:
+        """Not done when the owner says so: processes, port and memory must be free before anything is started."""
+        deadline = time.monotonic() + self._control.release_s
+        before = Before(self._job.plan.get("available_gib"), self._job.plan.get("held_gib", {}))
+        headroom_gib = self._control.headroom_gib
+        while held_by := still_held(names, self._fleet, before, wanted_gib, headroom_gib):
+            if time.monotonic() > deadline:
+                raise NotRight("not_released", f"{held_by} is not free {self._control.release_s:g} s after the stop")
+            self._tell(f"waiting for {held_by}")
+            self._pause(POLL_S, cancellable=False)
+
+    def _start_new(self) -> None:
+        self._start_one(self._start)
+
+    def _start_one(self, name: str) -> None:
+        runtime, entry = self._fleet.runtime(name), self._fleet.catalogue[name]
+        assert runtime is not None
+        look = runtime.look()
+        if look.state in ("running", "starting") and not self._fleet.resident(name):
+            return
+        port = None if self._fleet.resident(name) else local_port(entry.url)
+        if port and is_listened(port):
+            raise NotRight("port_in_use", f"port {port} of {name} is listened on already by {listener_words(port)}")
+        self._jobs.remember(self._job.id, restarts=look.restarts or 0, started=True)
+        self._tell(f"starting {name}")
+        with self._action("start", name):
+            runtime.start()
+
+    def _ready(self) -> None:
+        self._ready_one(self._start, cancellable=True)
+
+    def _ready_one(self, name: str, *, cancellable: bool) -> None:
+        entry = self._fleet.catalogue[name]
+        wait_until_ready(
+            name,
+            self._fleet,
+            Wait(
+                pause=lambda seconds: self._pause(seconds, cancellable=cancellable),
+                tell=self._tell,
+                patience_s=entry.patience_s or self._fleet.kind(name).patience_s,
+                stall_s=self._control.stall_s,
+                restarts=int(self._jobs.get(self._job.id).result.get("restarts", 0)),
+            ),
+        )
+
+    def _right(self) -> None:
+        memory = self._fleet.memory()
+        self._tell(f"checking that {self._start} is the right one and generates")
+        status = prove_right(self._start, self._fleet, gpu=bool(memory.gpu))
+        held = self._fleet.held(self._fleet.look(self._start), memory)
+        load_s = time.time() - self._job.created_s
+        self._jobs.learn(self._start, launch_digest(self._fleet.catalogue[self._start]), held.gib, load_s)
+        self._jobs.remember(self._job.id, models=[model.id for model in status.models or () if model.loaded])
+
+    def _confirm(self) -> None:
+        """The agent that lived on the old engine must reach the new one by its own URL, or the old one comes back."""
+        hosts: list[dict[str, str]] = self._job.plan.get("hosts", [])
+        deadline = time.monotonic() + self._control.confirm_minutes * 60
+        while hosts and not self._jobs.get(self._job.id).result.get("confirmed"):
+            if all(prove_host(one["url"], self._start, self._fleet) for one in hosts):
+                return self._jobs.remember(self._job.id, confirmed="its host's URL answers")
+            if time.monotonic() > deadline:
+                raise NotRight("not_confirmed", f"nobody confirmed {self._start} in time")
+            self._tell(f"waiting for `sparkgate engine confirm {self._job.id}`, or for an answer by the host's own URL")
+            self._pause(POLL_S)
+
+    def _back_stop(self) -> None:
+        if self._was_started():
+            self._stop_one(self._start)
+
+    def _back_release(self) -> None:
+        if not self._was_started():
+            return
+        held = self._job.plan.get("held_gib", {}).values()
+        self._released([self._start], wanted_gib=sum(gib for gib in held if gib))
+
+    def _back_start(self) -> None:
+        for name in self._stops:
+            self._start_one(name)
+
+    def _back_ready(self) -> None:
+        for name in self._stops:
+            self._ready_one(name, cancellable=False)
+            if self._fleet.status(name, prove=True).proven is False:
+                raise NotRight("wedged", f"{name} is back and generates nothing")
+
+    # -- helpers
+
+    def _was_started(self) -> bool:
+        """Whether this job has begun to start the new engine: if not, what holds its port is somebody else."""
+        return bool(self._jobs.get(self._job.id).result.get("started"))
+
+    def _tell(self, words: str) -> None:
+        if self._jobs.get(self._job.id).message != words:
+            self._jobs.tell(self._job.id, words)
+
+    def _pause(self, seconds: float, *, cancellable: bool = True) -> None:
+        if self._let_go.wait(seconds):
+            raise LetGo
+        if cancellable and self._jobs.get(self._job.id).cancel:
+            raise Cancelled
+
+    def _action(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return self._actions.row(self._job, verb, name, self._fleet.catalogue[name])
+
+    def _done_words(self) -> str:
+        took_s = time.time() - self._job.created_s
+        what = f"{self._start} is ready" if self._start else f"{self._job.target} is unloaded"
+        return f"{what} after {took_s:.1f} s"
+
+    def _end_failed(self, failure: Failure, *, rolled_back: bool | None) -> None:
+        self._jobs.remember(self._job.id, **_failure_json(failure), rolled_back=rolled_back)
+        back = " and ".join(self._stops)
+        after = {None: "nothing was changed", True: f"{back} is back" if back else "it was stopped again"}.get(
+            rolled_back
+        )
+        state = "cancelled" if failure.code == "cancelled" else "failed"
+        self._end(state, failure.code, f"{failure.message}; {after}" if after else failure.message)
+
+    def _end(self, state: Any, code: str, message: str) -> None:
+        result = {
+            name: value
+            for name, value in self._jobs.get(self._job.id).result.items()
+            if name not in ("restarts", "started")
+        }
+        self._jobs.end(self._job.id, state, code, message, result)
+
+
+PHASES: dict[str, Callable[[Change], None]] = {
+    "idle": Change._idle,
+    "drain": Change._drain,
+    "stop": Change._stop,
+    "release": Change._release,
+    "start": Change._start_new,
+    "ready": Change._ready,
+    "right": Change._right,
+    "confirm": Change._confirm,
+    "back_stop": Change._back_stop,
+    "back_release": Change._back_release,
+    "back_start": Change._back_start,
+    "back_ready": Change._back_ready,
+}
+
+
+def _failure_json(failure: Failure) -> dict[str, Any]:
+    told: dict[str, Any] = {"failure": {"code": failure.code, "message": failure.message}}
+    if failure.diagnosis:
+        one = failure.diagnosis
+        told["diagnosis"] = {"id": one.id, "cause": one.cause, "evidence": one.evidence, "advice": one.advice}
+    return told
+
+
+def _failure_of(job: Job) -> Failure:
+    """The failure that a job found half-way back was on its way back from."""
+    told = job.result.get("failure", {})
+    return Failure(str(told.get("code", "interrupted")), str(told.get("message", "the gate ended in the middle")))
+
+
+def _traffic(fleet: Fleet, name: str) -> tuple[float, float]:
+    """(requests running and waiting, tokens generated so far); 0 where it does not tell."""
+    load: Mapping[str, float] = fleet.status(name).load or {}
+    return load.get("running", 0.0) + load.get("waiting", 0.0), load.get("generated_tokens", 0.0)
+
+
+def _busy(traffic: Mapping[str, tuple[float, float]]) -> bool:
+    return any(requests > 0 for requests, _ in traffic.values())

@@ -1,0 +1,1 @@
+"""What runs here, as proposals for the catalogue."""

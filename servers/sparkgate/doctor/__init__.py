@@ -1,0 +1,1 @@
+"""Known traps of engines and their machine."""

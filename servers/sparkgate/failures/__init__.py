@@ -1,0 +1,1 @@
+"""Why a start failed: the table of failures and its reader."""
