@@ -13,10 +13,11 @@ import anyio
 
 from sparkgate import log
 from sparkgate.change.readiness import LOG_LINES, stage_of
+from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import State, Status, as_json
 from sparkgate.engines.spec import line
 from sparkgate.failures.diagnosis import diagnose
-from sparkgate.fleet import PROOF_S, Fleet
+from sparkgate.fleet import PROOF_S, Fleet, authorization
 from sparkgate.machine.memory import Memory
 from sparkgate.routes import RoutedModel
 from sparkgate.runtimes.spec import Look, Owned
@@ -99,7 +100,7 @@ def report(name: str, fleet: Fleet, memory: ReadMemory, rates: Rates, *, prove: 
     look = fleet.look(name)
     status = _together(fleet.status(name, prove=prove), look, resident=fleet.catalogue[name].runtime == "daemon")
     told = as_json(status)
-    warnings = told.pop("warnings")
+    warnings = [*told.pop("warnings"), *_key_warning(fleet.catalogue[name])]
     told |= _owner(fleet.catalogue[name].runtime, look) if look else {}
     told |= _progress(name, fleet, status, look)
     told |= _memory(fleet, look, memory)
@@ -109,6 +110,11 @@ def report(name: str, fleet: Fleet, memory: ReadMemory, rates: Rates, *, prove: 
         routes = fleet.routes(name, status.engine)
         told["routes"] = "it does not tell" if routes is None else [_route(route) for route in routes[:ROUTES_SHOWN]]
     return told | {"warnings": warnings}
+
+
+def _key_warning(entry: EngineSettings) -> list[str]:
+    unusable = entry.key_file and not authorization(entry)
+    return [f"key_file {entry.key_file} cannot be read, or holds no key"] if unusable else []
 
 
 def _route(route: RoutedModel) -> dict[str, Any]:

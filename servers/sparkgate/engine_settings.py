@@ -15,6 +15,7 @@ class EngineSettings:
     engine: str = setting("", "Which engine answers there; `sparkgate engine kinds` lists them. Empty: find out.")
     url: str = setting("", "Base URL of the engine.", unit="URL")
     timeout_s: float = setting(3.0, "Longest wait for one of its answers.", unit="s", low=0.1, high=60)
+    key_file: str = setting("", "File that holds the key it wants (sent as a bearer token to this URL alone).")
     runtime: str = setting("", "Who owns its process; empty: it is only watched and measured.")
     unit: str = setting("", "Its name with the owner: container, systemd unit, namespace/deployment, recipe.")
     command: tuple[str, ...] = setting((), "What starts it, word by word; never read by a shell.")

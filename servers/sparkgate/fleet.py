@@ -89,7 +89,7 @@ class Fleet:
     def door(self, name: str, timeout_s: float | None = None, cap_bytes: int = 1_000_000) -> LocalDoor:
         """A door to one engine; closed with the fleet."""
         entry = self.catalogue[name]
-        door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard)
+        door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard, authorization(entry))
         return self._doors.enter_context(door)
 
     def look(self, name: str) -> Look | None:
@@ -101,8 +101,8 @@ class Fleet:
         """What the engine itself says, with `prove` after one token."""
         entry = self.catalogue[name]
         with (
-            LocalDoor([entry.url], timeout_s=entry.timeout_s, guard=self._guard) as door,
-            LocalDoor([entry.url], timeout_s=PROOF_S, guard=self._guard) as patient,
+            LocalDoor([entry.url], entry.timeout_s, guard=self._guard, headers=authorization(entry)) as door,
+            LocalDoor([entry.url], PROOF_S, guard=self._guard, headers=authorization(entry)) as patient,
         ):
             return status_of(name, entry, door, patient if prove else None)
 
@@ -143,6 +143,17 @@ class Fleet:
     def kind(self, name: str) -> Engine:
         """What the catalogue says an engine is; the generic one when it says nothing."""
         return ENGINES[self.catalogue[name].engine or "openai"]
+
+
+def authorization(entry: EngineSettings) -> dict[str, str]:
+    """The header with the key of an engine; {} when it has none, or its file holds nothing that can be one."""
+    if not entry.key_file:
+        return {}
+    try:
+        key = Path(entry.key_file).expanduser().read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return {}
+    return {"Authorization": f"Bearer {key}"} if key.isprintable() and " " not in key and key else {}
 
 
 def base_url(entry: EngineSettings) -> str:

@@ -47,7 +47,7 @@ class LocalDoor:
     """A client for the listed origins, such as `http://127.0.0.1:8888`; scheme, host and port must be equal.
 
     Environment proxies are ignored and redirects are not followed. `timeout_s` (seconds) bounds a whole call,
-    `cap_bytes` the body. Use it in a `with` statement or call `close`.
+    `cap_bytes` the body, `headers` go with every request. Use it in a `with` statement or call `close`.
 
     Raises:
         LocalDoorError: an origin that is not an http(s) URL with a host.
@@ -59,6 +59,7 @@ class LocalDoor:
         timeout_s: float = 5.0,
         cap_bytes: int = 1_000_000,
         guard: Guard | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._guard = guard
         self._origins = frozenset(_origin(origin) for origin in origins)
@@ -68,7 +69,7 @@ class LocalDoor:
             trust_env=False,
             follow_redirects=False,
             timeout=timeout_s,
-            headers={"accept-encoding": "identity"},
+            headers={**(headers or {}), "accept-encoding": "identity"},
         )
 
     def __enter__(self) -> Self:
