@@ -242,6 +242,36 @@ def test_three_refusals_in_a_row_do_not_make_a_host_give_the_server_up(refused: 
     assert len({row["session"] for row in refused.rows}) == 1
 
 
+# -- the engine server
+
+
+def watching(box: Box, model: ScriptedModel) -> None:
+    """A catalogue with the very model that the host lives on."""
+    origin = model.url.removesuffix("/v1")
+    own = f'[engines.own]\nurl = "{origin}"\nengine = "openai"\nruntime = "process"\ncommand = ["true"]\n'
+    box.configure(own + '[engines.other]\nurl = "http://127.0.0.1:9"\nruntime = "process"\ncommand = ["true"]\n')
+
+
+ENGINE_TURNS: dict[str, tuple[Callable[[], Program], Callable[[Box, str], None], tuple[str, ...], str]] = {
+    "hermes": (hermes, set_up_hermes, ("chat", "-q", "Look.", "-Q", "--max-turns", "5"), "sparkengine__engine_status"),
+    "openclaw": (openclaw, set_up_openclaw, ("agent", "exec", "Look.", "--json"), "tool_call"),
+}
+
+
+@pytest.mark.parametrize("name", list(ENGINE_TURNS))
+def test_a_host_shows_its_model_the_state_of_the_engines(name: str) -> None:
+    program, prepare, question, word = ENGINE_TURNS[name]
+    call: dict[str, Any] = {"name": "other"}
+    call = {"id": "sparkengine__engine_status", "args": call} if word == "tool_call" else call
+    model = ScriptedModel(word, call)
+    with a_box() as box, model:
+        watching(box, model)
+        prepare(box, model.url)
+        ended = run(box, program(), *question)
+    assert ended.code == 0, ended
+    assert '"other"' in "".join(model.results) and '"down"' in "".join(model.results), ended
+
+
 # -- Hermes
 
 
