@@ -20,6 +20,17 @@ from sparkgate.policy.local import free_port
 FAKE = Path(__file__).with_name("fake_engine.py")
 NAMES = ("old", "new")
 _tick = threading.Event()
+NVIDIA_SMI = """
+import os, pathlib, sys
+folder, total, held = pathlib.Path({0!r}), {1}, {2}
+pids = [one.read_text() for one in folder.glob("alive/*")]
+pids = [pid for pid in pids if os.path.exists(f"/proc/{{pid}}/exe")]
+if "--query-gpu" in sys.argv[1]:
+    used = held * (len(pids) + (folder / "keep-memory").exists())
+    print(f"{{total}}, {{used}}, {{total - used}}")
+else:
+    print("".join(f"{{pid}}, engine, {{held}}\\n" for pid in pids), end="")
+"""
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -67,6 +78,15 @@ class EngineBox:
 
     def drop(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+    def give_it_a_gpu(self, total_mib: int, held_mib: int) -> None:
+        """A `nvidia-smi` for the gate: each engine that runs holds `held_mib`, and so does a file `keep-memory`."""
+        folder = self.box.root / "bin"
+        folder.mkdir()
+        program = folder / "nvidia-smi"
+        program.write_text(f"#!{sys.executable} -IS\n{NVIDIA_SMI.format(str(self.folder), total_mib, held_mib)}")
+        program.chmod(0o755)
+        self.box.environment["PATH"] = f"{folder}:{self.box.environment['PATH']}"
 
     def host(self) -> Host:
         host = self.box.host(sys.executable, "-I", "-m", "sparkgate.stdio", "engine")

@@ -121,6 +121,38 @@ def test_a_description_that_many_servers_have_proves_nothing(name: str) -> None:
         assert state(engine).engine == name
 
 
+NOT_YET = [503, "application/json", {"error": {"message": "Loading model"}}]
+BEFORE_READY: dict[str, dict[str, list[Any]]] = {
+    "sglang": {"/health": [503, "text/plain", ""]},
+    "llamacpp": {"*": NOT_YET, "/v1/models": NOT_YET, "/props": NOT_YET, "/health": NOT_YET, "/metrics": NOT_YET},
+    "llamacpp-router": {"/models": [200, "application/json", {"data": [{"id": "a", "status": {"value": "loading"}}]}]},
+    "ollama": {"/api/ps": [200, "application/json", {"models": []}]},
+    "atlas": {"/health": [503, "application/json", {"status": "loading"}]},
+    "docker-model-runner": {"/engines/ps": [200, "application/json", [{"model_name": "a", "loading": True}]]},
+    "lmstudio": {"/api/v1/models": [200, "application/json", {"models": [{"key": "a", "loaded_instances": []}]}]},
+    "nim": {"/v1/health/ready": [503, "application/json", {"message": "not ready"}]},
+    "llama-swap": {"/running": [200, "application/json", {"running": [{"model": "a", "state": "starting"}]}]},
+    "trtllm": {"/health": [503, "text/plain", ""]},
+}
+"""What an engine answers while it loads, or has nothing loaded; the others refuse connections until they are ready."""
+
+
+@pytest.mark.parametrize("name", BEFORE_READY)
+def test_an_engine_that_is_up_and_has_no_model_yet_serves_none(name: str) -> None:
+    with RecordedEngine(recording(name)["answers"] | BEFORE_READY[name]) as engine:
+        found = state(engine, named=name, prove=True)
+    serves = found.state == "ready" and any(model.loaded is not False for model in found.models or ())
+    assert not serves and found.proven is None
+    assert not any(path.startswith("POST") for path in engine.asked)
+
+
+def test_an_engine_that_is_busy_is_not_taken_for_a_stuck_one() -> None:
+    answers = recording("vllm")["answers"]
+    with RecordedEngine(answers | {"/v1/completions": [200, "application/json", "x" * 2_000_000]}) as engine:
+        found = state(engine, prove=True)
+    assert found.state == "ready" and any("busy" in warning for warning in found.warnings)
+
+
 def test_a_router_that_is_not_healthy_is_still_known_and_its_paid_route_not_asked() -> None:
     answers = recording("litellm")["answers"] | {"/health/readiness": [503, "application/json", {"status": "x"}]}
     with RecordedEngine(answers) as engine:

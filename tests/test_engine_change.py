@@ -15,6 +15,7 @@ from box import is_running, wait_until_ended
 from engine_box import EngineBox, an_engine_box, until
 
 from sparkgate.change.lock import MachineLock
+from sparkgate.policy.local import free_port
 
 
 @pytest.fixture
@@ -164,6 +165,63 @@ def test_an_entry_that_watches_the_url_of_an_engine_is_no_second_engine(engines:
     host = engines.host()
     engines.load("old", host)
     assert engines.finished(host, host.call("engine_swap", {"name": "new"}))["state"] == "done"
+
+
+def test_nothing_is_started_before_the_memory_is_back(engines: EngineBox) -> None:
+    engines.give_it_a_gpu(total_mib=60_000, held_mib=40_000)
+    engines.extra["new"] = {"memory_gib": 30.0}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    one = host.call("engine_status", {"name": "old"})["engines"][0]
+    assert one["memory"] == {"held_gib": 39.06, "source": "nvidia-smi compute-apps"}
+    engines.habit("keep-memory")
+    begun = host.call("engine_swap", {"name": "new"})
+    engines.until_phase("release")
+    until(lambda: "memory" in engines.job().message, "the wait for memory is told")
+    assert engines.up() == []
+    engines.drop("keep-memory")
+    assert engines.finished(host, begun)["state"] == "done" and engines.up() == ["new"]
+
+
+def test_memory_that_does_not_come_back_ends_the_swap_before_a_start(engines: EngineBox) -> None:
+    engines.give_it_a_gpu(total_mib=60_000, held_mib=40_000)
+    engines.control["release_s"] = 1.0
+    engines.extra["new"] = {"memory_gib": 30.0}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("keep-memory")
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert (failed["code"], failed["rolled_back"]) == ("not_released", True) and "memory" in failed["message"]
+    assert [engine for action, engine, _ in engines.actions() if action == "start"] == ["old", "old"]
+
+
+@pytest.mark.parametrize(("limits", "code"), [({"stall_s": 1.0}, "stalled"), ({"patience_s": 1.5}, "too_slow")])
+def test_an_engine_that_does_not_become_ready_is_given_up(
+    engines: EngineBox, limits: dict[str, float], code: str
+) -> None:
+    engines.control |= {name: limit for name, limit in limits.items() if name == "stall_s"}
+    engines.extra["new"] = {name: limit for name, limit in limits.items() if name == "patience_s"}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("hold-ready-new")
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert (failed["code"], failed["rolled_back"]) == (code, True) and engines.up() == ["old"]
+
+
+def test_the_status_tells_of_a_job_while_it_runs(engines: EngineBox) -> None:
+    engines.habit("hold-ready")
+    host = engines.host()
+    begun = host.call("engine_load", {"name": "old"})
+    engines.until_phase("ready")
+    told = host.call("engine_status", {})
+    assert (told["jobs"][0]["job"], told["jobs"][0]["phase"]) == (begun["job"], "ready")
+    states = {one["name"]: one["state"] for one in told["engines"]}
+    assert states["old"] in ("starting", "loading") and states["new"] == "down"
+    engines.drop("hold-ready")
+    assert engines.finished(host, begun)["state"] == "done"
 
 
 def test_a_request_that_never_ends_does_not_keep_the_swap(engines: EngineBox) -> None:
@@ -342,6 +400,7 @@ HELD = {
     "right": "hold-generate-new",
     "back_ready": "hold-ready-old",
     "back_stop": "ignore-term-new",
+    "back_release": "keep-port-new",
 }
 """Phase of a swap → what keeps the job in it until the habit is dropped."""
 
@@ -371,6 +430,30 @@ def test_a_gate_that_is_killed_in_any_phase_leaves_a_job_that_the_next_one_ends(
     assert (ended["state"], engines.up()) == (("cancelled", ["old"]) if back else ("done", ["new"]))
     assert engines.never_two()
     assert engines.states(host)[engines.up()[0]] == "ready"
+
+
+@pytest.mark.parametrize("phase", ["idle", "confirm"])
+def test_a_gate_that_is_killed_while_it_waits_for_a_person_leaves_a_job_that_goes_on(
+    engines: EngineBox, phase: str
+) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.ports["new"] = engines.ports["old"]
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    if phase == "confirm":
+        engines.ports["new"] = free_port()
+        engines.configure()
+    idle = ("--after-idle", "3") if phase == "idle" else ()
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json", *idle).stdout)
+    begun = host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]})
+    engines.until_phase(phase)
+    engines.kill_gate()
+    host = engines.host()
+    if phase == "confirm":
+        assert engines.box.command("engine", "confirm", str(begun["job"])).returncode == 0
+    assert engines.finished(host, host.call("engine_job", {"id": begun["job"]}))["state"] == "done"
+    assert engines.up() == ["new"] and engines.never_two()
 
 
 def test_a_start_that_was_not_written_down_before_the_kill_is_found_and_not_done_twice(engines: EngineBox) -> None:

@@ -31,8 +31,12 @@ def _model(item: dict[str, JSON]) -> Model:
         meta.get("n_ctx"),
         loaded=value == "loaded",
         phase="failed" if failed else PHASES.get(value, ""),
-        detail=f"its process ended with exit code {status.get('exit_code')}" if failed else "",
+        detail=_ending(status.get("exit_code")) if failed else "",
     )
+
+
+def _ending(exit_code: JSON) -> str:
+    return f"its process ended with exit code {exit_code}" if isinstance(exit_code, int) else "its process ended"
 
 
 def _refused(answer: JSON) -> str:

@@ -107,7 +107,7 @@ def repeats_itself(evidence: Evidence) -> str:
 
 def old_without_jinja(evidence: Evidence) -> str:
     build = re.match(r"b(\d{1,6})\b", evidence.status.version or "")
-    old = build is not None and int(build[1]) < JINJA_BY_DEFAULT
+    old = build is not None and 0 < int(build[1]) < JINJA_BY_DEFAULT
     return flag_missing("--jinja", "--chat-template-file")(evidence) if old else ""
 
 
