@@ -50,7 +50,13 @@ class EngineBox:
         self.folder = box.root / "engines"
         self.folder.mkdir()
         self.ports = {name: free_port() for name in NAMES}
-        self.control = {"lock": f"test-{os.getpid()}-{box.root.name}", "release_s": 20.0, "drain_s": 20.0} | control
+        limits = {"release_s": 20.0, "drain_s": 20.0, "pressure_max_percent": 100.0}
+        self.control = {"lock": f"test-{os.getpid()}-{box.root.name}", **limits, **control}
+            "lock": f"test-{os.getpid()}-{box.root.name}",
+            "release_s": 20.0,
+            "drain_s": 20.0,
+            "pressure_max_percent": 100.0,
+        } | control
         self.extra: dict[str, dict[str, Any]] = {name: {} for name in NAMES}
         self.more = ""
         self.configure()
@@ -94,8 +100,10 @@ class EngineBox:
         return host
 
     def load(self, name: str, host: Host) -> dict[str, Any]:
-        """Load an engine and wait for the end of the job."""
-        return self.finished(host, host.call("engine_load", {"name": name}))
+        """Load an engine; the job at its good end."""
+        ended = self.finished(host, host.call("engine_load", {"name": name}))
+        assert ended["state"] == "done", ended
+        return ended
 
     def finished(self, host: Host, answer: dict[str, Any]) -> dict[str, Any]:
         """The job of an answer at its end."""

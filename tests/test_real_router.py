@@ -138,8 +138,10 @@ def test_a_file_that_is_no_model_fails_and_the_old_one_comes_back(
     (models / f"{OTHER_MODEL}.gguf").unlink()
     (models / f"{OTHER_MODEL}.gguf").write_text("version https://git-lfs.github.com/spec/v1\n")
     failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
-    assert (failed["code"], failed["rolled_back"]) == ("ended", True) and "exit code 1" in failed["message"]
-    assert told_by(router)[MODEL] == "loaded" and engines.states(host)["new"] == "failed"
+    assert (failed["code"], failed["rolled_back"]) == ("ended", True)
+    assert failed["diagnosis"]["id"] == "model_server" and "exit code 1" in failed["diagnosis"]["evidence"]
+    assert told_by(router)[MODEL] == "loaded"
+    assert engines.states(host) == {"old": "ready", "new": "down", GHOST: "down"}
 
 
 def test_a_router_that_is_killed_during_a_load_is_told_as_down(

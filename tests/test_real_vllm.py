@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,12 @@ def engines() -> Iterator[EngineBox]:
         }
         made.extra["new"] = vllm(real_vllm.command(made.ports["new"]))
         made.configure()
-        yield made
+        try:
+            yield made
+        finally:
+            record = made.box.state / "engines" / "new.json"
+            for pid in session(json.loads(record.read_text())["pid"]) if record.exists() else ():
+                os.kill(pid, signal.SIGKILL)
 
 
 def vllm(command: list[str]) -> dict[str, Any]:
@@ -56,13 +62,17 @@ def vllm(command: list[str]) -> dict[str, Any]:
     }
 
 
-def session(pid: int) -> list[str]:
-    """Names of the processes in the session that `pid` leads or led; vLLM gives its own a title."""
-    found = []
+def session(pid: int) -> dict[int, str]:
+    """The processes of the session that `pid` leads or led, with their names; of an engine core that is a title.
+
+    The title is written over its environment, so that the box cannot tell it for its own and end it.
+    """
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            found += [(folder / "comm").read_text().strip()] if fields[3] == str(pid) and fields[0] != "Z" else []
+            if fields[3] == str(pid) and fields[0] != "Z":
+                found[int(folder.name)] = (folder / "comm").read_text().strip()
         except OSError:
             continue
     return found
@@ -90,9 +100,9 @@ def test_a_vllm_is_loaded_told_about_and_unloaded_without_a_trace(engines: Engin
     assert model["root"] == real_vllm.model().name
     assert one["load"]["running"] == 0 and one["load"]["generated_tokens"] >= 2
     assert one["memory"]["held_gib"] > 0.5
-    assert "VLLM::EngineCor" in session(one["runtime"]["pid"])
+    assert "VLLM::EngineCor" in session(one["runtime"]["pid"]).values()
     assert engines.finished(host, host.call("engine_unload", {"name": "new"}))["state"] == "done"
-    assert session(one["runtime"]["pid"]) == [] and engines.states(host)["new"] == "down"
+    assert session(one["runtime"]["pid"]) == {} and engines.states(host)["new"] == "down"
 
 
 def test_a_llamacpp_gives_way_to_a_vllm_and_comes_back(engines: EngineBox) -> None:
@@ -105,7 +115,7 @@ def test_a_llamacpp_gives_way_to_a_vllm_and_comes_back(engines: EngineBox) -> No
     second = pid_of(host, "new")
     back = swap(engines, host, "old")
     assert (back["state"], back["models"]) == ("done", [real_llamacpp.MODEL])
-    assert session(second) == [] and engines.states(host) == {"old": "ready", "new": "down"}
+    assert session(second) == {} and engines.states(host) == {"old": "ready", "new": "down"}
 
 
 def test_the_cache_that_vllm_takes_on_the_cpu_is_in_the_plan(engines: EngineBox) -> None:
@@ -147,9 +157,32 @@ def test_what_is_left_of_a_killed_vllm_does_not_keep_the_next_load(engines: Engi
     pid = pid_of(host, "new")
     os.kill(pid, signal.SIGKILL)
     until(lambda: not is_running(pid), "the API server has ended")
-    assert engines.states(host)["new"] != "ready"
+    assert "VLLM::EngineCor" in session(pid).values(), "what this test is about: the rest of it lives on"
+    left = host.call("engine_status", {"name": "new"})["engines"][0]
+    assert left["state"] == "failed" and left["memory"]["held_gib"] > 0.5
     assert engines.load("new", host)["state"] == "done"
-    assert session(pid) == [] and engines.states(host)["new"] == "ready"
+    assert session(pid) == {} and engines.states(host)["new"] == "ready"
+
+
+def test_a_vllm_that_a_person_started_is_known_by_its_command_and_ended(engines: EngineBox) -> None:
+    environment = engines.box.environment | dict(word.split("=") for word in real_vllm.ENVIRONMENT)
+    by_hand = subprocess.Popen(
+        real_vllm.command(engines.ports["new"]),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    host = engines.host()
+    try:
+        until(lambda: engines.states(host)["new"] == "ready", "it is ready")
+        assert pid_of(host, "new") == by_hand.pid
+        assert engines.finished(host, host.call("engine_unload", {"name": "new"}))["state"] == "done"
+        by_hand.wait()
+        assert session(by_hand.pid) == {}
+    finally:
+        by_hand.kill()
+        by_hand.wait()
 
 
 def test_a_load_that_is_cancelled_leaves_nothing_of_vllm(engines: EngineBox) -> None:
@@ -160,4 +193,4 @@ def test_a_load_that_is_cancelled_leaves_nothing_of_vllm(engines: EngineBox) -> 
     until(lambda: len(session(pid)) > 1, "vLLM starts processes of its own")
     host.call("engine_job", {"id": begun["job"], "cancel": True})
     assert engines.finished(host, begun)["state"] == "cancelled"
-    assert session(pid) == [] and engines.states(host)["new"] == "down"
+    assert session(pid) == {} and engines.states(host)["new"] == "down"

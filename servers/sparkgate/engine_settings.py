@@ -55,6 +55,13 @@ class ControlSettings:
         low=0,
         high=1000,
     )
+    pressure_max_percent: float = setting(
+        10.0,
+        "Nothing is loaded while everything waits for memory for more of the time than this.",
+        unit="%",
+        low=0,
+        high=100,
+    )
     drain_s: float = setting(
         30.0, "Longest wait for running requests before an engine is stopped.", unit="s", low=0, high=3600
     )

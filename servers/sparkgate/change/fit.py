@@ -124,7 +124,13 @@ def need(entry: EngineSettings, weights_gib: float | None, learnt_gib: float | N
     return Need(reserved_gib, why, parts) if reserved_gib > (base.gib or 0.0) else Need(base.gib, base.source, parts)
 
 
-def fits(memory: Memory, credit_gib: float, need: Need, headroom_gib: float) -> Fit:
+def fits(
+    memory: Memory,
+    credit_gib: float,
+    need: Need,
+    headroom_gib: float,
+    pressure_max_percent: float = PRESSURE_MAX_PERCENT,
+) -> Fit:
     """Whether enough stays free beside an engine, counting what comes back from those that are stopped first."""
     available, wanted, credit = _rounded(memory.available_gib), _rounded(need.gib), round(credit_gib, 1)
     fit = Fit(
@@ -136,14 +142,13 @@ def fits(memory: Memory, credit_gib: float, need: Need, headroom_gib: float) -> 
         left_gib=None if available is None or wanted is None else round(available + credit - wanted, 1),
         warnings=_warnings(memory, need),
     )
-    reason = _reason(fit, need.source, memory.pressure_full_avg10)
+    pressed = memory.pressure_full_avg10 is not None and memory.pressure_full_avg10 > pressure_max_percent
+    reason = _PRESSED.format(percent=memory.pressure_full_avg10) if pressed else _reason(fit, need.source)
     return replace(fit, ok=not reason, reason=reason)
 
 
-def _reason(fit: Fit, source: str, pressure_percent: float | None) -> str:
+def _reason(fit: Fit, source: str) -> str:
     """What stays free decides; where the need is unknown, what is free before the engine takes anything."""
-    if pressure_percent is not None and pressure_percent > PRESSURE_MAX_PERCENT:
-        return _PRESSED.format(percent=pressure_percent)
     if fit.left_gib is not None:
         return _SHORT.format(fit=fit, source=source) if fit.left_gib < fit.headroom_gib else ""
     known = fit.available_gib is not None and fit.available_gib + fit.credit_gib < fit.headroom_gib

@@ -35,6 +35,8 @@ BACK = ("back_stop", "back_release", "back_start", "back_ready")
 HARMLESS = ("idle", "drain")
 """Phases in which nothing has been changed yet."""
 POLL_S = 0.2
+LOADING_PRESSURE_PERCENT = 50.0
+"""Reading weights makes some memory pressure by itself; past this a machine that shares it with its GPU freezes."""
 
 
 class Cancelled(Exception):
@@ -201,6 +203,7 @@ class Change:
                 tell=self._tell,
                 patience_s=entry.patience_s or self._fleet.kind(name).patience_s,
                 stall_s=self._control.stall_s,
+                pressure_max_percent=max(LOADING_PRESSURE_PERCENT, self._control.pressure_max_percent),
                 restarts=int(self._jobs.get(self._job.id).result.get("restarts", 0)),
             ),
         )

@@ -110,7 +110,8 @@ def _fit(
     words = entry.command or (look.argv if look else ())
     size_gib = weights_gib(entry.weights) if entry.weights else None
     wanted = need(replace(entry, command=words), size_gib, learnt_gib, scene.memory.total_gib)
-    return fits(scene.memory, sum(gib for gib in held_gib.values() if gib), wanted, control.headroom_gib)
+    credit_gib = sum(gib for gib in held_gib.values() if gib)
+    return fits(scene.memory, credit_gib, wanted, control.headroom_gib, control.pressure_max_percent)
 
 
 def _steps(stops: tuple[str, ...], start: str, fleet: Fleet) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ POLL_S, POLL_MAX_S = 0.1, 1.0
 POLL_SHARE = 0.05
 """The wait between two looks grows with the time the load has taken."""
 READY_IN_A_ROW = 2
-PRESSURE_MAX_PERCENT = 50.0
 _PRESSED = "for {:.0f} % of the last 10 s everything waited for it, and a machine that shares it with its GPU freezes"
 GONE_POLLS = 5
 """A process that is not there yet after so many looks does not come any more."""
@@ -46,6 +45,7 @@ class Wait:
         patience_s: longest wait in all.
         stall_s: longest time without a new line in its log and without an answer.
         restarts: how often its owner had restarted it before.
+        pressure_max_percent: share of the time in which everything may wait for memory.
     """
 
     pause: Callable[[float], None]
@@ -53,6 +53,7 @@ class Wait:
     patience_s: float
     stall_s: float
     restarts: int = 0
+    pressure_max_percent: float = 50.0
 
 
 def wait_until_ready(name: str, fleet: Fleet, wait: Wait) -> None:
@@ -70,7 +71,7 @@ def wait_until_ready(name: str, fleet: Fleet, wait: Wait) -> None:
         _fail_if_dead(name, look, lines, gone, wait.restarts)
         status = fleet.status(name)
         in_a_row = in_a_row + 1 if _is_up(status, look) else 0
-        if (pressure := fleet.pressure()) is not None and pressure > PRESSURE_MAX_PERCENT:
+        if (pressure := fleet.pressure()) is not None and pressure > wait.pressure_max_percent:
             raise NotRight("memory_pressure", f"{name} takes more memory than there is: {_PRESSED.format(pressure)}")
         now = time.monotonic()
         news = repr((lines[-1:], len(lines), status.state))
