@@ -29,7 +29,8 @@ if "--query-gpu" in sys.argv[1]:
     used = held * (len(pids) + (folder / "keep-memory").exists())
     print(f"{{total}}, {{used}}, {{total - used}}")
 else:
-    print("".join(f"{{pid}}, engine, {{held}}\\n" for pid in pids), end="")
+    shown = [] if (folder / "off-gpu").exists() else pids
+    print("".join(f"{{pid}}, engine, {{held}}\\n" for pid in shown), end="")
 """
 
 
@@ -52,11 +53,6 @@ class EngineBox:
         self.ports = {name: free_port() for name in NAMES}
         limits = {"release_s": 20.0, "drain_s": 20.0, "pressure_max_percent": 100.0}
         self.control = {"lock": f"test-{os.getpid()}-{box.root.name}", **limits, **control}
-            "lock": f"test-{os.getpid()}-{box.root.name}",
-            "release_s": 20.0,
-            "drain_s": 20.0,
-            "pressure_max_percent": 100.0,
-        } | control
         self.extra: dict[str, dict[str, Any]] = {name: {} for name in NAMES}
         self.more = ""
         self.configure()
@@ -86,7 +82,10 @@ class EngineBox:
         (self.folder / name).unlink(missing_ok=True)
 
     def give_it_a_gpu(self, total_mib: int, held_mib: int) -> None:
-        """A `nvidia-smi` for the gate: each engine that runs holds `held_mib`, and so does a file `keep-memory`."""
+        """A `nvidia-smi` for the gate: each engine that runs holds `held_mib`, and so does a file `keep-memory`.
+
+        With a file `off-gpu` it lists no process.
+        """
         folder = self.box.root / "bin"
         folder.mkdir()
         program = folder / "nvidia-smi"
@@ -141,6 +140,10 @@ class EngineBox:
         return {one["name"]: one["state"] for one in host.call("engine_status", {})["engines"]}
 
     def actions(self) -> list[tuple[str, str, str]]:
+        """(action, engine, outcome) of what was done to engines or refused, oldest first."""
+        return [row for row in self.logged() if row[0] not in ("end", "plan", "confirm", "cancel")]
+
+    def logged(self) -> list[tuple[str, str, str]]:
         """(action, engine, outcome) of every row about an engine in the log, oldest first."""
         rows = [row for row in self.box.rows() if row["destination"] == "engine"]
         return [(row["fields"]["action"], row["fields"]["engine"], row["outcome"]) for row in rows]

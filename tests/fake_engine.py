@@ -4,6 +4,7 @@
 
 * `hold-ready`: it listens and is not ready;      * `hold-generate`: it says ready and generates nothing;
 * `busy`: it says that requests run;              * `ignore-term`: it does not end when asked to;
+* `asleep`: it says that it sleeps;
 * `die`: it ends with code 1 at its start, after printing what the file holds;
 * `orphan`: it leaves a child in a session of its own, which ends when the file is gone;
 * `keep-port`: a child holds its port after its end until the file is gone (it cannot be told to be its child).
@@ -50,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         routes: dict[str, object] = {
             "/health": {"status": "ok"},
             "/v1/models": {"data": [{"id": MODEL, "owned_by": "llamacpp", "meta": {"n_ctx": 4096}}]},
-            "/props": {"total_slots": 1, "build_info": "fake", "model_path": f"/models/{MODEL}.gguf"},
+            "/props": {"total_slots": 1, "build_info": "fake", "is_sleeping": asked("asleep")},
             "/metrics": f"llamacpp:requests_processing {busy}\nllamacpp:tokens_predicted_total 7\n",
         }
         if not ready:

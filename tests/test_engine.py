@@ -12,6 +12,7 @@ from box import Box, a_box
 from real_llamacpp import CONTEXT, MODEL, SLOTS, LlamaCpp, running
 from recorded_engine import FOLDER, RecordedEngine, recording
 
+from sparkgate.brief import brief_engines, brief_findings
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status, as_json, gauges, status_of
 from sparkgate.engines import ENGINES
@@ -301,6 +302,21 @@ def test_the_tools_say_what_they_change_and_their_schemas_stay_flat(box: Box) ->
         *("name", "plan_id", "id", "wait_s", "cancel", "lines")
     }
     assert len(json.dumps(listed)) < 5000
+
+
+def test_an_answer_about_many_models_and_routes_stays_short_and_tells_what_was_left_out() -> None:
+    models = [{"id": f"model-{n}", "context": 4096, "loaded": n == 7} for n in range(60)]
+    routes = [
+        {"name": f"r{n}", "via": ["127.0.0.1:1"], "off_box": n == 41, "fallbacks": [], "fallbacks_off_box": False}
+        for n in range(60)
+    ]
+    found = [{"name": f"e{n}", "state": "ready", "models": models, "routes": routes, "warnings": []} for n in range(3)]
+    shown = brief_engines(found, {})
+    assert len(json.dumps(shown, indent=2)) <= 6000
+    assert all(one["models"][0]["id"] == "model-7" and one["routes"][0]["name"] == "r41" for one in shown)
+    assert all(len(one[kind]) + one[f"{kind}_left_out"] == 60 for one in shown for kind in ("models", "routes"))
+    told = brief_findings([{"id": f"f{n}", "text": "x" * 300} for n in range(50)])
+    assert len(json.dumps(told, indent=2)) <= 6000 and len(told["findings"]) + told["findings_left_out"] == 50
 
 
 def test_without_a_catalogue_the_way_to_one_is_told(box: Box) -> None:

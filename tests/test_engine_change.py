@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import is_running, wait_until_ended
@@ -37,9 +38,12 @@ def test_a_swap_stops_the_old_engine_first_and_ends_with_a_proof_of_the_new_one(
 def test_every_action_is_logged_with_who_asked(engines: EngineBox) -> None:
     host = engines.host()
     engines.load("old", host)
-    row = engines.box.rows()[-1]
+    row = engines.box.rows()[-2]
     assert (row["tool"], row["host"], row["verdict"], row["sent"]) == ("engine_load", "testhost", "allow", "")
     assert row["fields"]["runtime"] == "process" and row["fields"]["job"] == "1"
+    assert engines.logged() == [("start", "old", "done"), ("end", "old", "done")]
+    listed = engines.box.command("audit", "list").stdout
+    assert "start old" in listed and "end old" in listed
 
 
 def test_an_unload_gives_port_and_process_back_and_can_be_said_twice(engines: EngineBox) -> None:
@@ -285,6 +289,47 @@ def test_what_does_not_fit_is_refused_before_anything_is_stopped(engines: Engine
     assert engines.up() == ["old"]
 
 
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        ({"command": ["/no/such/program"]}, "no_program"),
+        ({"weights": "/no/such/weights.gguf"}, "no_weights"),
+        ({"runtime": "docker", "unit": "never-made"}, "owner_unknown"),
+        ({"runtime": "daemon", "engine": "ollama"}, "daemon_down"),
+    ],
+)
+def test_what_surely_cannot_be_started_stops_nothing(engines: EngineBox, entry: dict[str, Any], code: str) -> None:
+    engines.box.environment["PATH"] = str(engines.box.root / "empty")
+    engines.extra["new"] = entry
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    refused = host.call("engine_swap", {"name": "new"})
+    assert refused["code"] == code and engines.up() == ["old"]
+    assert [action for action, *_ in engines.actions()] == ["start", "swap"]
+
+
+def test_an_engine_that_computes_on_the_cpu_beside_a_gpu_is_no_success(engines: EngineBox) -> None:
+    engines.give_it_a_gpu(total_mib=60_000, held_mib=10_000)
+    host = engines.host()
+    engines.load("old", host)
+    assert host.call("engine_status", {"name": "old"})["engines"][0]["processor"] == "gpu"
+    engines.habit("off-gpu")
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert (failed["code"], failed["rolled_back"]) == ("on_cpu", True) and engines.up() == ["old"]
+    engines.extra["new"] = {"allow_cpu": True}
+    engines.configure()
+    assert engines.finished(host, host.call("engine_swap", {"name": "new"}))["state"] == "done"
+
+
+def test_a_sleeping_engine_is_not_waited_for(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("asleep-new")
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new"}))
+    assert (failed["code"], failed["rolled_back"]) == ("sleeping", True) and engines.up() == ["old"]
+
+
 def test_an_engine_that_is_only_watched_is_neither_stopped_nor_started(engines: EngineBox) -> None:
     engines.extra["old"] = {"runtime": ""}
     engines.configure()
@@ -341,6 +386,9 @@ def test_a_person_can_keep_the_new_engine(engines: EngineBox) -> None:
     engines.until_phase("confirm")
     assert engines.box.command("engine", "confirm", str(begun["job"])).returncode == 0
     assert engines.finished(host, begun)["state"] == "done" and engines.up() == ["new"]
+    rows = {row["fields"]["action"]: row for row in engines.box.rows()}
+    assert (rows["plan"]["host"], rows["confirm"]["host"]) == ("sparkgate-cli", "sparkgate-cli")
+    assert rows["confirm"]["fields"]["engine"] == "new" and rows["stop"]["fields"]["plan"] == plan["plan_id"]
 
 
 def test_an_engine_that_a_known_host_is_configured_for_is_protected_unasked(engines: EngineBox) -> None:

@@ -45,9 +45,20 @@ def engines() -> Iterator[EngineBox]:
         try:
             yield made
         finally:
-            record = made.box.state / "engines" / "new.json"
-            for pid in session(json.loads(record.read_text())["pid"]) if record.exists() else ():
-                os.kill(pid, signal.SIGKILL)
+            end_cores(started(made))
+
+
+def started(engines: EngineBox) -> int:
+    """The process that the gate has started last as `new`; 0 when there was none."""
+    record = engines.box.state / "engines" / "new.json"
+    return int(json.loads(record.read_text())["pid"]) if record.exists() else 0
+
+
+def end_cores(leader: int) -> None:
+    """End engine cores that outlive their API server: their title is written over the environment a box looks for."""
+    for pid, name in session(leader).items():
+        if name.startswith("VLLM::"):
+            os.kill(pid, signal.SIGKILL)
 
 
 def vllm(command: list[str]) -> dict[str, Any]:
@@ -62,16 +73,13 @@ def vllm(command: list[str]) -> dict[str, Any]:
     }
 
 
-def session(pid: int) -> dict[int, str]:
-    """The processes of the session that `pid` leads or led, with their names; of an engine core that is a title.
-
-    The title is written over its environment, so that the box cannot tell it for its own and end it.
-    """
+def session(leader: int) -> dict[int, str]:
+    """The processes of the session that this one leads or led, with their names or titles; none of process 0."""
     found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*") if leader > 0 else ():
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if fields[3] == str(pid) and fields[0] != "Z":
+            if fields[3] == str(leader) and fields[0] != "Z":
                 found[int(folder.name)] = (folder / "comm").read_text().strip()
         except OSError:
             continue
@@ -183,6 +191,7 @@ def test_a_vllm_that_a_person_started_is_known_by_its_command_and_ended(engines:
     finally:
         by_hand.kill()
         by_hand.wait()
+        end_cores(by_hand.pid)
 
 
 def test_a_load_that_is_cancelled_leaves_nothing_of_vllm(engines: EngineBox) -> None:

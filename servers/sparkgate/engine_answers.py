@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from mcp.server.context import ServerRequestContext
 
+from sparkgate.brief import brief_engines, brief_findings
 from sparkgate.change.confirmation import ask_person
 from sparkgate.change.control import Wish, open_fleet
 from sparkgate.change.plan import Kind
@@ -37,7 +38,7 @@ async def engine_status(services: Services, arguments: Arguments, _: Caller, __:
         found = await all_reports(fleet, names, services.control.rates, prove=bool(arguments["name"].strip()))
     running = await anyio.to_thread.run_sync(services.control.jobs().running)
     jobs = {"jobs": [job_as_json(job) for job in running]} if running else {}
-    return {"ok": True, "engines": found, **jobs}
+    return {"ok": True, "engines": brief_engines(found, jobs), **jobs}
 
 
 async def _change(
@@ -48,7 +49,7 @@ async def _change(
     wish = Wish(kind, arguments["name"].strip(), arguments.get("plan_id", "").strip())
     answer = await anyio.to_thread.run_sync(control.begin, wish, caller)
     if answer.get("code") == "needs_confirmation" and await ask_person(context, answer["message"]):
-        _, kept = await anyio.to_thread.run_sync(partial(control.plan, kind, wish.engine, keep=True))
+        _, kept = await anyio.to_thread.run_sync(partial(control.plan, kind, wish.engine, caller, keep=True))
         plan_id = kept.id if kept else ""
         answer = await anyio.to_thread.run_sync(control.begin, Wish(kind, wish.engine, plan_id), caller)
     return answer
@@ -59,7 +60,7 @@ engine_swap = partial(_change, "swap")
 engine_unload = partial(_change, "unload")
 
 
-async def engine_job(services: Services, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
+async def engine_job(services: Services, arguments: Arguments, caller: Caller, _: Context) -> dict[str, Any]:
     control = services.control
     await anyio.to_thread.run_sync(control.recover)
     jobs = control.jobs()
@@ -68,7 +69,7 @@ async def engine_job(services: Services, arguments: Arguments, _: Caller, __: Co
     except (KeyError, IndexError):
         return failure("unknown_job", "there is no such job")
     if arguments["cancel"]:
-        await anyio.to_thread.run_sync(jobs.ask_to_cancel, job.id)
+        await anyio.to_thread.run_sync(control.cancel, job.id, caller)
     with anyio.move_on_after(arguments["wait_s"]):
         while job.state == "running":
             await anyio.sleep(POLL_S)
@@ -83,7 +84,7 @@ async def engine_doctor(services: Services, arguments: Arguments, _: Caller, __:
         return problem
     with open_fleet(live, services.state, services.guard) as fleet:
         found = await anyio.to_thread.run_sync(examine, fleet, names, runner(services.guard))
-    return {"ok": True, "findings": findings_as_json(found)}
+    return {"ok": True, **brief_findings(findings_as_json(found))}
 
 
 async def engine_logs(services: Services, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from sparkgate.engines.spec import line
 from sparkgate.failures.diagnosis import diagnose
 from sparkgate.fleet import PROOF_S, Fleet, authorization
 from sparkgate.machine.memory import Memory
+from sparkgate.processor import processor_of
 from sparkgate.routes import RoutedModel
 from sparkgate.runtimes.spec import Look, Owned
 
 ReadMemory = Callable[[], Memory]
 ROUTES = 5
-ROUTES_SHOWN = 20
 UP = ("running", "starting")
 OWNED_STATES: dict[Owned, State] = {
     "running": "starting",
@@ -99,6 +99,8 @@ def report(name: str, fleet: Fleet, memory: ReadMemory, rates: Rates, *, prove: 
     """
     look = fleet.look(name)
     status = _together(fleet.status(name, prove=prove), look, resident=fleet.catalogue[name].runtime == "daemon")
+    lines = fleet.log(name, LOG_LINES) if _may_tell(name, fleet, look) else ()
+    status = replace(status, processor=processor_of(status.processor, lines, look, memory()))
     told = as_json(status)
     warnings = [*told.pop("warnings"), *_key_warning(fleet.catalogue[name])]
     told |= _owner(fleet.catalogue[name].runtime, look) if look else {}
@@ -108,8 +110,13 @@ def report(name: str, fleet: Fleet, memory: ReadMemory, rates: Rates, *, prove: 
     told |= {} if rate is None else {"load": {**told.get("load", {}), "generated_tok_s": rate}}
     if status.front and status.state != "down":
         routes = fleet.routes(name, status.engine)
-        told["routes"] = "it does not tell" if routes is None else [_route(route) for route in routes[:ROUTES_SHOWN]]
+        told["routes"] = None if routes is None else [_route(route) for route in routes]
     return told | {"warnings": warnings}
+
+
+def _may_tell(name: str, fleet: Fleet, look: Look | None) -> bool:
+    """Whether its log is at hand and of the kind that names the processor."""
+    return look is not None and look.state == "running" and fleet.kind(name).name == "llamacpp"
 
 
 def _key_warning(entry: EngineSettings) -> list[str]:

@@ -16,7 +16,9 @@ from sparkgate.identify import NEEDS_KEY, Asked, identify
 from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError
 
 State = Literal["down", "starting", "loading", "ready", "sleeping", "wedged", "failed", "unknown"]
+Processor = Literal["gpu", "cpu", "mixed", "unknown"]
 PROOF = {"prompt": "1", "max_tokens": 1, "temperature": 0}
+STOPPED = ("down", "failed", "starting")
 STATE_REQUESTS = 12
 MODELS_SHOWN = 50
 SHARES = ("kv_usage", "prefix_hit_rate", "accept_rate")
@@ -52,7 +54,7 @@ class Status:
     title: str = ""
     version: str | None = None
     front: bool = False
-    processor: str = "unknown"
+    processor: Processor = "unknown"
     models: tuple[Model, ...] | None = None
     load: Mapping[str, float] | None = None
     proven: bool | None = None
@@ -141,7 +143,7 @@ def _state(ready: Answer | None) -> State:
     return "ready" if ready.status == 200 else "loading" if ready.status == 503 else "unknown"
 
 
-def _processor(models: tuple[Model, ...]) -> str:
+def _processor(models: tuple[Model, ...]) -> Processor:
     shares = [model.gpu_share for model in models if model.gpu_share is not None]
     if not shares:
         return "unknown"
@@ -208,15 +210,17 @@ def gauges(text: str, names: Mapping[str, str]) -> dict[str, float]:
 def as_json(status: Status) -> dict[str, Any]:
     """The record as the tool and `sparkgate engine status --json` give it; nothing that is not known.
 
-    Of a path only its last part is told, as it names folders of this machine.
+    `models` is always there: [] when the engine does not run, null when it runs and does not tell. Of a path only its last part is told, as it names folders of this machine.
     """
     models = [_model(model) for model in (status.models or ())[:MODELS_SHOWN]]
     told: dict[str, Any] = {"name": status.name, "engine": status.engine, "state": status.state}
     told |= {"version": status.version, "processor": status.processor, "front": status.front or None}
-    told |= {"models": models if status.models is not None else None, "proven": status.proven}
     more = len(status.models or ()) - len(models)
-    told |= {"models_left_out": more or None, "load": dict(status.load) if status.load else None}
-    return {key: value for key, value in told.items() if value is not None} | {"warnings": list(status.warnings)}
+    told |= {"proven": status.proven, "models_left_out": more or None}
+    told |= {"load": dict(status.load) if status.load else None}
+    known = {key: value for key, value in told.items() if value is not None}
+    nothing = status.models is None and status.state not in STOPPED
+    return known | {"models": None if nothing else models, "warnings": list(status.warnings)}
 
 
 def _model(model: Model) -> dict[str, Any]:

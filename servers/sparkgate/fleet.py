@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from sparkgate.engine_state import Status, status_of
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine
 from sparkgate.machine.commands import Run, Spawn
-from sparkgate.machine.memory import Held, Memory, held, pressure, read_memory
+from sparkgate.machine.memory import Held, Memory, available_gib, held, pressure, read_memory
 from sparkgate.machine.origins import origin
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.local import LocalDoor, LocalDoorError
@@ -30,6 +31,8 @@ PROOF_S = 60.0
 LOAD_REQUEST_S = 7200.0
 """Longest wait for the answer of a daemon that is told to load."""
 LOG_LINES = 2000
+KERNEL_LOG = ("journalctl", "-k", "-b", "-n", "200", "-o", "cat", "--no-pager")
+KERNEL_LOG_S = 5.0
 
 
 class Fleet:
@@ -123,6 +126,19 @@ class Fleet:
             return read_routes(lambda path: door.get(url + path), engine, self._places)
         except LocalDoorError:
             return None
+
+    def finds(self, program: str) -> bool:
+        """Whether a program can be started: by its path, or by the PATH of this process."""
+        return shutil.which(program) is not None
+
+    def kernel_log(self) -> list[str]:
+        """What the kernel has printed lately, where this user may read it: it names the processes it has killed."""
+        told = self._run(KERNEL_LOG, KERNEL_LOG_S)
+        return told.stdout.splitlines() if told.ok else self._run(("dmesg",), KERNEL_LOG_S).stdout.splitlines()
+
+    def available_gib(self) -> float | None:
+        """Memory of the machine that is free now; cheap enough to be asked all the time."""
+        return available_gib()
 
     def log(self, name: str, lines: int = LOG_LINES) -> list[str]:
         """The last lines an engine has printed, oldest first."""

@@ -70,6 +70,9 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _nothing(row: dict[str, Any]) -> str:
+    if row["destination"] == "engine":
+        fields = row["fields"]
+        return f"{fields.get('action', '')} {fields.get('engine', '')} {fields.get('code', '')}".strip()
     return "nothing" if row["verdict"] == "block" else "no text of the caller"
 
 

@@ -38,14 +38,15 @@ def plan(name: str, unload: bool, confirm: bool, after_idle_s: float, config_fil
     """
     from sparkgate.change.jobs import JobsUnavailable
     from sparkgate.change.plan import plan_as_json
+    from sparkgate.runtimes.spec import RuntimeFault
     from sparkgate.services import NotReady
 
     kind = "unload" if unload else "swap"
     try:
-        made, stored = _control(config_file).plan(kind, name, after_idle_s=after_idle_s, keep=confirm)
+        made, stored = _control(config_file).plan(kind, name, _caller(), after_idle_s=after_idle_s, keep=confirm)
     except KeyError:
-        fail(f"there is no [engines.{name}]")
-    except (NotReady, JobsUnavailable) as error:
+        fail(f"there is no [engines.{name}]; `sparkgate engine status` shows those there are")
+    except (NotReady, JobsUnavailable, RuntimeFault) as error:
         fail(str(error))
     told = plan_as_json(made) | ({"plan_id": stored.id} if stored else {})
     print_json(told) if as_json else _show_plan(told, console())
@@ -58,6 +59,14 @@ def _control(config_file: str | None) -> Any:
     from sparkgate.services import Services
 
     return Services(Path(paths.config_path(config_file)), Path(paths.state_dir()), Guard()).control
+
+
+def _caller() -> Any:
+    """The person at this terminal, for the log."""
+    from sparkgate.policy.audit import Caller
+
+    pid = os.getpid()
+    return Caller(f"cli-{pid}", "sparkgate-cli", pid=pid, uid=os.getuid(), cwd=str(Path.cwd()))
 
 
 def _show_plan(told: dict[str, Any], out: Console) -> None:
@@ -141,7 +150,7 @@ def change(kind: str, name: str, config_file: str | None, as_json: bool, *, yes:
         with HostSession("engine", config) as session:
             answer = session.call(f"engine_{kind}", {"name": name})
             if answer.get("code") == "needs_confirmation" and _agrees(answer, yes, out):
-                _, stored = _control(config_file).plan(kind, name, keep=True)
+                _, stored = _control(config_file).plan(kind, name, _caller(), keep=True)
                 answer = session.call(f"engine_{kind}", {"name": name, "plan_id": stored.id})
             answer = _followed(session, answer, out)
     except HostError as error:
@@ -200,14 +209,17 @@ def jobs(job: int | None, limit: int, config_file: str | None, as_json: bool) ->
       sparkgate engine jobs
       sparkgate engine jobs 12
     """
+    from sparkgate.change.jobs import JobsUnavailable
     from sparkgate.change.story import job_as_json
 
-    store = _control(config_file).jobs()
     try:
+        store = _control(config_file).jobs()
         found = [store.get(job)] if job else store.latest(limit)
+        told = [job_as_json(one, store.steps(one.id) if job else ()) for one in found]
     except KeyError:
         fail(f"there is no job {job}")
-    told = [job_as_json(one, store.steps(one.id) if job else ()) for one in found]
+    except JobsUnavailable as error:
+        fail(str(error))
     if as_json:
         print_json(told)
         return
@@ -217,6 +229,8 @@ def jobs(job: int | None, limit: int, config_file: str | None, as_json: bool) ->
         console().print(Text(line + one.get("message", ""), style=style))
         for step in one.get("steps", ()):
             console().print(Text(f"      {step}"))
+    if not told:
+        console().print("nothing has been loaded, swapped or unloaded yet")
 
 
 @click.command()
@@ -229,13 +243,7 @@ def confirm(job: int, config_file: str | None) -> None:
     Example:
       sparkgate engine confirm 12
     """
-    store = _control(config_file).jobs()
-    try:
-        if store.get(job).state != "running":
-            fail(f"job {job} has ended already")
-        store.remember(job, confirmed="by a person")
-    except KeyError:
-        fail(f"there is no job {job}")
+    _decide("confirm", job, config_file)
 
 
 @click.command()
@@ -248,13 +256,29 @@ def cancel(job: int, config_file: str | None) -> None:
     Example:
       sparkgate engine cancel 12
     """
-    store = _control(config_file).jobs()
+    _decide("cancel", job, config_file)
+
+
+def _decide(what: str, job_id: int, config_file: str | None) -> None:
+    """Say something of a running job, and what that comes to."""
+    from sparkgate.change.jobs import JobsUnavailable
+    from sparkgate.runtimes.spec import RuntimeFault
+    from sparkgate.services import NotReady
+
+    control = _control(config_file)
     try:
-        if store.get(job).state != "running":
-            fail(f"job {job} has ended already")
-        store.ask_to_cancel(job)
+        job = (control.confirm if what == "confirm" else control.cancel)(job_id, _caller())
     except KeyError:
-        fail(f"there is no job {job}")
+        fail(f"there is no job {job_id}; `sparkgate engine jobs` shows those there are")
+    except (NotReady, JobsUnavailable, RuntimeFault) as error:
+        fail(str(error))
+    if job.state != "running":
+        fail(f"job {job_id} has ended already ({job.state})")
+    console().print(f"job {job_id}: {DECIDED[what].format(job=job)}")
 
 
+DECIDED = {
+    "confirm": "{job.target} stays",
+    "cancel": "asked to end; `sparkgate engine jobs {job.id}` tells how",
+}
 COMMANDS = (plan, load, swap, unload, jobs, confirm, cancel)

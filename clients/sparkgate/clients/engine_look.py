@@ -15,7 +15,7 @@ from sparkgate.engines.spec import line
 from sparkgate.failures.diagnosis import masked
 from sparkgate.fleet import Fleet
 from sparkgate.machine.commands import runner, spawner
-from sparkgate.runtimes.kubernetes import role_for
+from sparkgate.runtimes.kubernetes import namespace_of, role_for
 from sparkgate.settings import SettingsError, load
 
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
@@ -93,7 +93,7 @@ def role(name: str, config_file: str | None) -> None:
         entry = fleet.catalogue[name]
     if entry.runtime != "kubernetes":
         fail(f'engines.{name} has not runtime = "kubernetes"')
-    click.echo(role_for(entry.unit.partition("/")[0]))
+    click.echo(role_for(namespace_of(entry.unit)[0]))
 
 
 COMMANDS = (doctor, logs, role)

@@ -30,6 +30,7 @@ class ActionLog:
         """
         caller = Caller(**job.caller)
         fields = {"action": verb, "engine": name, "runtime": entry.runtime, "job": str(job.id), "unit": entry.unit}
+        fields |= {"plan": str(job.plan.get("plan_id", ""))}
         began = perf_counter()
         row = self._intend(caller, f"engine_{job.kind}", entry.url, fields, "allow", ())
         outcome = "failed"
@@ -40,6 +41,16 @@ class ActionLog:
             elapsed_us = round((perf_counter() - began) * 1e6)
             with suppress(LogUnavailable):  # the row stays open, which reads as "end unknown"
                 self._log.close(row, Outcome(outcome, elapsed_us=elapsed_us))
+
+    def note(self, caller: Caller, tool: str, url: str, outcome: str = "done", **fields: str) -> None:
+        """Something that was decided or has ended: a plan that was confirmed, the end of a job.
+
+        Raises:
+            RuntimeFault: the row is not on disk.
+        """
+        row = self._intend(caller, tool, url, fields, "allow", ())
+        with suppress(LogUnavailable):
+            self._log.close(row, Outcome(outcome))
 
     def refused(self, caller: Caller, kind: str, name: str, url: str, code: str) -> None:
         """A change that was asked for and not begun.

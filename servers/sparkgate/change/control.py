@@ -99,7 +99,8 @@ class Control:
         with open_fleet(live, self._services.state, self._services.guard) as fleet:
             plan = make_plan(wish.kind, wish.engine, fleet, self.jobs(), live.settings.control)
         if plan.nothing_to_do:
-            return {"ok": True, "state": "done", "message": f"{wish.engine} is as wanted already"}
+            what = "not loaded" if wish.kind == "unload" else "ready"
+            return {"ok": True, "state": "done", "message": f"{wish.engine} is {what} already"}
         stored, refused = self._permitted(wish, plan)
         if refused:
             actions(live).refused(caller, wish.kind, wish.engine, catalogue[wish.engine].url, refused["code"])
@@ -129,14 +130,40 @@ class Control:
             return None, failure("needs_confirmation", words, plan=plan_as_json(plan))
         return stored, None
 
+    def cancel(self, job_id: int, caller: Caller) -> Job:
+        """Ask a job to end. Raises KeyError, NotReady, JobsUnavailable, RuntimeFault (it cannot be logged)."""
+        job = self.jobs().get(job_id)
+        if job.state == "running" and not job.cancel:
+            self._note(self._services.live(), caller, "cancel", job.target, job=str(job_id))
+            self.jobs().ask_to_cancel(job_id)
+        return job
+
+    def confirm(self, job_id: int, caller: Caller) -> Job:
+        """Keep what a job has put in the place of an engine that an agent lived on; a person says so.
+
+        Raises:
+            KeyError, NotReady, JobsUnavailable, RuntimeFault: as `cancel`.
+        """
+        job = self.jobs().get(job_id)
+        if job.state == "running":
+            self._note(self._services.live(), caller, "confirm", job.target, job=str(job_id))
+            self.jobs().remember(job_id, confirmed="by a person")
+        return job
+
+    def _note(self, live: Live, caller: Caller, action: str, engine: str, **fields: str) -> None:
+        entry = live.settings.engines.get(engine)
+        told = {"action": action, "engine": engine, **fields}
+        actions(live).note(caller, f"engine_{action}", entry.url if entry else "", **told)
+
     def plan(
-        self, kind: Kind, engine: str, *, after_idle_s: float = 0.0, keep: bool = False
+        self, kind: Kind, engine: str, caller: Caller, *, after_idle_s: float = 0.0, keep: bool = False
     ) -> tuple[Plan, StoredPlan | None]:
         """What would be done now; with `keep` as a plan that a person has confirmed, good once and for some minutes.
 
         Raises:
             NotReady: the configuration cannot be used.
             JobsUnavailable: it cannot be kept.
+            RuntimeFault: that it is kept cannot be logged.
             KeyError: there is no such engine.
         """
         live = self._services.live()
@@ -148,6 +175,7 @@ class Control:
         if not keep or made.refusals:
             return made, None
         expires_s = time.time() + control.plan_minutes * 60
+        self._note(live, caller, "plan", engine, plan_for=kind)
         stored = StoredPlan(f"p-{secrets.token_hex(6)}", kind, engine, made.digest, True, after_idle_s, expires_s, None)
         self.jobs().keep_plan(stored)
         return made, stored
@@ -247,4 +275,5 @@ def _as_written(plan: Plan, stored: StoredPlan | None) -> dict[str, Any]:
         "available_gib": plan.available_gib,
         "hosts": [asdict(served) for served in plan.hosts] if plan.start else [],
         "after_idle_s": stored.after_idle_s if stored else 0.0,
+        "plan_id": stored.id if stored else "",
     }

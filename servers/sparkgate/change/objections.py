@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from sparkgate.change.fit import Fit
 from sparkgate.change.protect import Routes, Served, leads_to
@@ -23,6 +24,9 @@ REFUSALS = {
     "occupied": "{others} runs; one model copy at a time: use engine_swap to put {name} in its place",
     "cannot_stop": "{name} runs and is only watched: stop it, give it a runtime, or mark it beside = true",
     "owner_unknown": "who owns {name} cannot be asked ({detail})",
+    "daemon_down": "nobody answers at {url}, where {name} would be loaded; start the daemon first",
+    "no_program": "{program}, which starts {name}, is not there or may not be run",
+    "no_weights": "the weights of {name} are not at {path}",
     "port_in_use": "port {port} of {name} is listened on already by {holder}; stop that first",
     "no_memory": "{detail}",
     "would_leak": "while {name} is down, {router} sends requests for {models} off this box: take the fallback out, "
@@ -78,6 +82,21 @@ def _watched_only(draft: Draft) -> Iterator[Refusal]:
         yield refusal("watched_only", name=draft.target)
 
 
+def _cannot_start(draft: Draft) -> Iterator[Refusal]:
+    """What surely cannot be started is not worth the stop of what runs."""
+    if not draft.start or draft.scene.is_up(draft.start):
+        return
+    look, entry = draft.scene.looks[draft.start], draft.fleet.catalogue[draft.start]
+    if look is not None and look.state == "unknown":
+        yield refusal("owner_unknown", name=draft.start, detail=look.detail)
+    if draft.fleet.resident(draft.start) and draft.scene.statuses[draft.start].state == "down":
+        yield refusal("daemon_down", name=draft.start, url=entry.url)
+    if entry.runtime == "process" and entry.command and not draft.fleet.finds(entry.command[0]):
+        yield refusal("no_program", name=draft.start, program=entry.command[0])
+    if entry.weights and not Path(entry.weights).expanduser().exists():
+        yield refusal("no_weights", name=draft.start, path=entry.weights)
+
+
 def _in_the_way(draft: Draft) -> Iterator[Refusal]:
     for name in draft.others:
         look = draft.scene.looks[name]
@@ -110,8 +129,11 @@ def _no_memory(draft: Draft) -> Iterator[Refusal]:
 
 def _leaks(draft: Draft) -> Iterator[Refusal]:
     """While an engine is down, a router with fallbacks sends its prompts elsewhere: a swap is an egress event."""
-    if draft.control.allow_cloud_fallback:
-        return
+    if not draft.control.allow_cloud_fallback:
+        yield from _all_leaks(draft)
+
+
+def _all_leaks(draft: Draft) -> Iterator[Refusal]:
     for router, routes in draft.scene.routers.items():
         if draft.scene.statuses[router].engine in FALL_BACK:
             for name in draft.stops:
@@ -127,6 +149,7 @@ def _leak(router: str, routes: Routes, name: str, url: str) -> Iterator[Refusal]
 
 CHECKS: tuple[Callable[[Draft], Iterator[Refusal]], ...] = (
     _watched_only,
+    _cannot_start,
     _in_the_way,
     _occupied,
     _port_in_use,
@@ -146,6 +169,7 @@ def warnings(draft: Draft) -> tuple[str, ...]:
     return (
         *(draft.fit.warnings if draft.fit else ()),
         *(REVIVED.format(name=name, by=by) for name, by in back),
+        *(one.message for one in _all_leaks(draft) if draft.control.allow_cloud_fallback),
         *(CUT_OFF.format(one=one, name=draft.start) for one in cut_off),
     )
 

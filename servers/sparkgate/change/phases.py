@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
-from typing import Any
 
 from sparkgate import log
 from sparkgate.change.actions import ActionLog
+from sparkgate.change.failure import Failure, failure_as_json, failure_of
 from sparkgate.change.host_proof import prove_host
-from sparkgate.change.jobs import Job, Jobs, JobsUnavailable
-from sparkgate.change.readiness import NotRight, Wait, prove_right, wait_until_ready
-from sparkgate.change.release import Before, is_gone, listener_words, still_held
+from sparkgate.change.jobs import Job, Jobs, JobState, JobsUnavailable
+from sparkgate.change.readiness import NotRight, Wait, wait_until_ready
+from sparkgate.change.release import Before, is_gone, is_up, listener_words, still_held
+from sparkgate.change.rightness import prove_right
+from sparkgate.change.traffic import is_busy, traffic
 from sparkgate.engine_settings import ControlSettings
-from sparkgate.failures.diagnosis import Diagnosis
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.listeners import is_listened
 from sparkgate.machine.origins import local_port
+from sparkgate.policy.audit import Caller
 from sparkgate.runtimes.spec import RuntimeFault
 
 FORWARD: dict[str, tuple[str, ...]] = {
@@ -35,6 +36,8 @@ BACK = ("back_stop", "back_release", "back_start", "back_ready")
 HARMLESS = ("idle", "drain")
 """Phases in which nothing has been changed yet."""
 POLL_S = 0.2
+LAST_RESERVE = 0.25
+"""Share of the headroom at which a load is given up."""
 LOADING_PRESSURE_PERCENT = 50.0
 """Reading weights makes some memory pressure by itself; past this a machine that shares it with its GPU freezes."""
 
@@ -45,15 +48,6 @@ class Cancelled(Exception):
 
 class LetGo(Exception):
     """This process ends; the next one goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a change did not come about."""
-
-    code: str
-    message: str
-    diagnosis: Diagnosis | None = None
 
 
 class Change:
@@ -80,7 +74,7 @@ class Change:
         """
         with suppress(LetGo):
             if self._job.back:
-                self._go_back(_failure_of(self._job), after=self._job.phase)
+                self._go_back(failure_of(self._job), after=self._job.phase)
             else:
                 self._go_forward()
 
@@ -97,7 +91,7 @@ class Change:
 
     def _go_back(self, failure: Failure, after: str = BACK[0]) -> None:
         """Undo, so that the box is as it was; both errors are told when that fails as well."""
-        self._jobs.remember(self._job.id, **_failure_json(failure))
+        self._jobs.remember(self._job.id, **failure_as_json(failure))
         if self._job.kind == "unload" or not (self._stops or self._was_started()):
             return self._end_failed(failure, rolled_back=None)
         for phase in BACK[BACK.index(after) :]:
@@ -130,8 +124,8 @@ class Change:
         quiet_since = time.monotonic()
         counts: dict[str, tuple[float, float]] = {}
         while wanted_s and time.monotonic() - quiet_since < wanted_s:
-            now = {name: _traffic(self._fleet, name) for name in self._stops}
-            quiet_since = quiet_since if now == counts and not _busy(now) else time.monotonic()
+            now = {name: traffic(self._fleet, name) for name in self._stops}
+            quiet_since = quiet_since if now == counts and not is_busy(now) else time.monotonic()
             counts = now
             self._tell(f"waiting until nothing has been asked for {wanted_s:g} s")
             self._pause(POLL_S)
@@ -139,7 +133,7 @@ class Change:
     def _drain(self) -> None:
         """Let running requests end, within `drain_s`; a request that never ends does not keep the job."""
         deadline = time.monotonic() + self._control.drain_s
-        while (busy := {name: n for name in self._stops if (n := _traffic(self._fleet, name)[0])}) and (
+        while (busy := {name: n for name in self._stops if (n := traffic(self._fleet, name)[0])}) and (
             time.monotonic() < deadline
         ):
             self._tell("waiting for " + ", ".join(f"{count:g} requests of {name}" for name, count in busy.items()))
@@ -185,13 +179,24 @@ class Change:
         port = None if self._fleet.resident(name) else local_port(entry.url)
         if port and is_listened(port):
             raise NotRight("port_in_use", f"port {port} of {name} is listened on already by {listener_words(port)}")
-        self._jobs.remember(self._job.id, restarts=look.restarts or 0, started=True)
+        self._jobs.remember(self._job.id, restarts=look.restarts or 0, started=True, started_s=time.time())
         self._tell(f"starting {name}")
         with self._action("start", name):
             runtime.start()
 
     def _ready(self) -> None:
-        self._ready_one(self._start, cancellable=True)
+        try:
+            self._ready_one(self._start, cancellable=True)
+        except NotRight as error:
+            again = error.diagnosis is not None and error.diagnosis.retry
+            if not again or self._jobs.get(self._job.id).result.get("tried_again"):
+                raise
+            self._jobs.remember(self._job.id, tried_again=str(error))
+            self._tell(f"{error}; trying once more")
+            self._back_stop()
+            self._back_release()
+            self._start_one(self._start)
+            self._ready_one(self._start, cancellable=True)
 
     def _ready_one(self, name: str, *, cancellable: bool) -> None:
         entry = self._fleet.catalogue[name]
@@ -204,16 +209,23 @@ class Change:
                 patience_s=entry.patience_s or self._fleet.kind(name).patience_s,
                 stall_s=self._control.stall_s,
                 pressure_max_percent=max(LOADING_PRESSURE_PERCENT, self._control.pressure_max_percent),
+                spare_gib=self._spare_gib(),
                 restarts=int(self._jobs.get(self._job.id).result.get("restarts", 0)),
             ),
         )
 
+    def _spare_gib(self) -> float:
+        """Where CPU and GPU share one memory, a load is given up before nothing is left of it."""
+        memory = self._fleet.memory()
+        return LAST_RESERVE * min(self._control.headroom_gib, (memory.total_gib or 0.0) / 10) if memory.unified else 0.0
+
     def _right(self) -> None:
         memory = self._fleet.memory()
         self._tell(f"checking that {self._start} is the right one and generates")
-        status = prove_right(self._start, self._fleet, gpu=bool(memory.gpu))
+        status = prove_right(self._start, self._fleet, memory)
         held = self._fleet.held(self._fleet.look(self._start), memory)
-        load_s = time.time() - self._job.created_s
+        began_s = self._jobs.get(self._job.id).result.get("started_s", self._job.created_s)
+        load_s = time.time() - began_s
         self._jobs.learn(self._start, launch_digest(self._fleet.catalogue[self._start]), held.gib, load_s)
         self._jobs.remember(self._job.id, models=[model.id for model in status.models or () if model.loaded])
 
@@ -230,14 +242,25 @@ class Change:
             self._pause(POLL_S)
 
     def _back_stop(self) -> None:
-        if self._was_started():
+        """An owner that could not start it may be unable to stop it; what surely does not run is no hindrance."""
+        if not self._was_started():
+            return
+        try:
             self._stop_one(self._start)
+        except RuntimeFault as fault:
+            port = local_port(self._fleet.catalogue[self._start].url)
+            look = self._fleet.look(self._start)
+            if (look is not None and is_up(look)) or port is None or is_listened(port):
+                raise
+            self._tell(f"{fault}; nothing of {self._start} runs")
 
     def _back_release(self) -> None:
         if not self._was_started():
             return
         held = self._job.plan.get("held_gib", {}).values()
-        self._released([self._start], wanted_gib=sum(gib for gib in held if gib))
+        look = self._fleet.look(self._start)
+        stopped = [self._start] if look is not None and look.state != "unknown" else []
+        self._released(stopped, wanted_gib=sum(gib for gib in held if gib))
 
     def _back_start(self) -> None:
         for name in self._stops:
@@ -274,21 +297,23 @@ class Change:
         return f"{what} after {took_s:.1f} s"
 
     def _end_failed(self, failure: Failure, *, rolled_back: bool | None) -> None:
-        self._jobs.remember(self._job.id, **_failure_json(failure), rolled_back=rolled_back)
+        self._jobs.remember(self._job.id, **failure_as_json(failure), rolled_back=rolled_back)
         back = " and ".join(self._stops)
         after = {None: "nothing was changed", True: f"{back} is back" if back else "it was stopped again"}.get(
             rolled_back
         )
-        state = "cancelled" if failure.code == "cancelled" else "failed"
-        self._end(state, failure.code, f"{failure.message}; {after}" if after else failure.message)
+        state: JobState = "cancelled" if failure.code == "cancelled" else "failed"
+        words = failure.message.rstrip(".")
+        self._end(state, failure.code, f"{words}; {after}" if after else words)
 
-    def _end(self, state: Any, code: str, message: str) -> None:
-        result = {
-            name: value
-            for name, value in self._jobs.get(self._job.id).result.items()
-            if name not in ("restarts", "started")
-        }
+    def _end(self, state: JobState, code: str, message: str) -> None:
+        result = self._jobs.get(self._job.id).result
         self._jobs.end(self._job.id, state, code, message, result)
+        told = {"action": "end", "engine": self._job.target, "job": str(self._job.id), "code": code}
+        told |= {"back": " and ".join(self._stops)} if result.get("rolled_back") else {}
+        with suppress(RuntimeFault):  # the job has ended, whether that can be logged or not
+            url = self._fleet.catalogue[self._job.target].url
+            self._actions.note(Caller(**self._job.caller), f"engine_{self._job.kind}", url, state, **told)
 
 
 PHASES: dict[str, Callable[[Change], None]] = {
@@ -305,27 +330,3 @@ PHASES: dict[str, Callable[[Change], None]] = {
     "back_start": Change._back_start,
     "back_ready": Change._back_ready,
 }
-
-
-def _failure_json(failure: Failure) -> dict[str, Any]:
-    told: dict[str, Any] = {"failure": {"code": failure.code, "message": failure.message}}
-    if failure.diagnosis:
-        one = failure.diagnosis
-        told["diagnosis"] = {"id": one.id, "cause": one.cause, "evidence": one.evidence, "advice": one.advice}
-    return told
-
-
-def _failure_of(job: Job) -> Failure:
-    """The failure that a job found half-way back was on its way back from."""
-    told = job.result.get("failure", {})
-    return Failure(str(told.get("code", "interrupted")), str(told.get("message", "the gate ended in the middle")))
-
-
-def _traffic(fleet: Fleet, name: str) -> tuple[float, float]:
-    """(requests running and waiting, tokens generated so far); 0 where it does not tell."""
-    load: Mapping[str, float] = fleet.status(name).load or {}
-    return load.get("running", 0.0) + load.get("waiting", 0.0), load.get("generated_tokens", 0.0)
-
-
-def _busy(traffic: Mapping[str, tuple[float, float]]) -> bool:
-    return any(requests > 0 for requests, _ in traffic.values())

@@ -126,6 +126,11 @@ def pressure(proc: Path = PROC) -> float | None:
     return float(found[1]) if found else None
 
 
+def available_gib(proc: Path = PROC) -> float | None:
+    """MemAvailable, in GiB: the kernel's estimate of what can be had without swapping."""
+    return _table_gib(_text(proc / "meminfo")).get("MemAvailable")
+
+
 def held(pids: Sequence[int], memory: Memory, proc: Path = PROC) -> Held:
     """What these processes hold of the memory that models are loaded into."""
     if not pids:

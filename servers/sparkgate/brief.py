@@ -1,0 +1,52 @@
+"""Answers cut to what a small model can read: what matters most first, and always how much was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ANSWER_BYTES = 6000
+DEPTHS = ((50, 50), (10, 20), (4, 8), (2, 3), (1, 1))
+"""(models, routes) told of each engine; the first that fits is taken."""
+
+
+def brief_engines(found: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Records of engines as they fit beside `more`: loaded models first, and routes that may leave the box."""
+    for models, routes in DEPTHS:
+        shown = [_brief(one, models, routes) for one in found]
+        if _size_bytes({**more, "engines": shown}) <= ANSWER_BYTES:
+            break
+    return shown
+
+
+def _brief(one: Mapping[str, Any], models: int, routes: int) -> dict[str, Any]:
+    told = dict(one)
+    if told.get("models"):
+        ranked = sorted(told["models"], key=lambda model: model.get("loaded") is not True)
+        told |= _cut("models", ranked, models, told.get("models_left_out", 0))
+    if told.get("routes"):
+        told |= _cut("routes", sorted(told["routes"], key=_stays), routes)
+    return told
+
+
+def _stays(route: Mapping[str, Any]) -> bool:
+    return route["off_box"] is False and route["fallbacks_off_box"] is False
+
+
+def _cut(name: str, items: Sequence[Any], most: int, left_out: int = 0) -> dict[str, Any]:
+    left_out += max(0, len(items) - most)
+    return {name: list(items[:most])} | ({f"{name}_left_out": left_out} if left_out else {})
+
+
+def brief_findings(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """As many findings as fit, the worst first."""
+    for most in range(len(found), 0, -1):
+        told = _cut("findings", found, most)
+        if _size_bytes(told) <= ANSWER_BYTES:
+            return told
+    return {"findings": list(found[:1])}
+
+
+def _size_bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
