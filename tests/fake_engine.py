@@ -4,7 +4,7 @@
 
 * `hold-ready`: it listens and is not ready;      * `hold-generate`: it says ready and generates nothing;
 * `busy`: it says that requests run;              * `ignore-term`: it does not end when asked to;
-* `asleep`: it says that it sleeps;
+* `asleep`: it says that it sleeps;                  * `strict-names`: it answers to its own name alone;
 * `die`: it ends with code 1 at its start, after printing what the file holds;
 * `orphan`: it leaves a child in a session of its own, which ends when the file is gone;
 * `keep-port`: a child holds its port after its end until the file is gone (it cannot be told to be its child).
@@ -62,10 +62,12 @@ class Handler(BaseHTTPRequestHandler):
             self.say(404, {"error": "File Not Found"})
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         while asked("hold-generate"):
             time.sleep(0.02)
-        self.say(200, {"choices": [{"text": "1", "message": {"content": "1"}}]})
+        if asked("strict-names") and body.get("model") != MODEL:
+            return self.say(404, {"error": "no such model"})
+        return self.say(200, {"choices": [{"text": "1", "message": {"content": "1"}}]})
 
     def say(self, status: int, body: object) -> None:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()

@@ -100,6 +100,10 @@ class ResidentEngine:
     def answer(self, method: str, path: str, body: Any, header: str) -> Reply:
         with self._changed:
             self.asked.append((method, path, body))
+            if (method, path) == ("GET", "/api/version"):
+                return 200, {"version": "0.30.10"}
+            if (method, path) == ("GET", "/v1/models") and self.lists != path:
+                return 200, {"data": [{"id": model, "owned_by": "library"} for model in self.known]}
             if (method, path) == ("GET", self.lists):
                 self._tick()
                 return 200, LISTINGS[self.profile](self)

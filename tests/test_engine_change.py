@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 from box import is_running, wait_until_ended
 from engine_box import EngineBox, an_engine_box, until
+from recorded_engine import RecordedEngine
+from resident_engine import Knobs, ResidentEngine
 
 from sparkgate.change.lock import MachineLock
 from sparkgate.policy.local import free_port
@@ -128,6 +131,17 @@ def test_an_engine_that_does_not_end_is_killed_and_its_orphans_with_it(engines: 
     assert done["state"] == "done" and engines.up() == []
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not any(str(engines.folder / "orphan").encode() in command for command in commands)
+
+
+def test_what_a_killed_engine_has_left_is_failed_and_ended_by_the_next_load(engines: EngineBox) -> None:
+    engines.habit("orphan")
+    host = engines.host()
+    engines.load("old", host)
+    pid = engines.pid("old") or 0
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: engines.pid("old") is None, "the main process has ended")
+    assert engines.states(host)["old"] == "failed"
+    assert engines.load("old", host)["state"] == "done" and engines.pid("old") != pid
 
 
 def test_nothing_is_started_before_the_port_is_free(engines: EngineBox) -> None:
@@ -437,6 +451,85 @@ def test_a_plan_warns_of_an_agent_that_will_not_find_the_new_engine(engines: Eng
     assert any("new will not answer" in warning for warning in plan["warnings"])
 
 
+def test_a_name_that_the_agent_asks_by_and_the_new_engine_does_not_have_brings_the_old_one_back(
+    engines: EngineBox,
+) -> None:
+    engines.ports["new"] = engines.ports["old"]
+    engines.control["confirm_minutes"] = 0.05
+    engines.configure()
+    engines.habit("strict-names")
+    config = engines.box.root / ".hermes" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text(f"model:\n  default: old\n  base_url: http://127.0.0.1:{engines.ports['old']}/v1\n")
+    host = engines.host()
+    engines.load("old", host)
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json").stdout)
+    failed = engines.finished(host, host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]}))
+    assert (failed["code"], failed["rolled_back"]) == ("not_confirmed", True) and engines.up() == ["old"]
+
+
+def test_another_entry_with_the_same_command_does_not_stop_a_protected_engine(engines: EngineBox) -> None:
+    engines.ports["new"] = engines.ports["old"]
+    engines.extra["old"] = {"protect": True}
+    engines.configure()
+    engines.extra["new"] = {"command": engines.entry("old")["command"], "environment": ["A=1"]}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    assert host.call("engine_unload", {"name": "new"})["state"] == "done"
+    assert engines.up() == ["old"]
+
+
+def test_what_has_changed_since_a_plan_was_confirmed_is_not_done(engines: EngineBox) -> None:
+    engines.extra["old"] = {"protect": True}
+    engines.configure()
+    host = engines.host()
+    engines.load("old", host)
+    plan = json.loads(engines.box.command("engine", "plan", "new", "--confirm", "--json").stdout)
+    engines.habit("busy-old")
+    begun = host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]})
+    engines.until_phase("drain")
+    os.kill(engines.pid("old") or 0, signal.SIGKILL)
+    engines.drop("busy-old")
+    ended = engines.finished(host, begun)
+    assert (ended["code"], engines.up()) == ("plan_stale", []) and "nothing was changed" in ended["message"]
+
+
+def test_a_watched_engine_that_wants_a_key_still_counts_as_one(engines: EngineBox) -> None:
+    with RecordedEngine({"*": [401, "application/json", {"error": "Unauthorized"}]}) as keyed:
+        engines.more = f'[engines.keyed]\nurl = "{keyed.url}"\n'
+        engines.configure()
+        refused = engines.host().call("engine_load", {"name": "old"})
+    assert refused["code"] == "cannot_stop" and "keyed" in refused["message"] and engines.up() == []
+
+
+def test_a_router_that_does_not_answer_in_time_counts_as_a_way_out(engines: EngineBox) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        router = f'url = "http://127.0.0.1:{port}"\nengine = "litellm"\ntimeout_s = 0.3\nbeside = true\n'
+        engines.more = f"[engines.router]\n{router}"
+        engines.configure()
+        host = engines.host()
+        engines.load("old", host)
+        assert host.call("engine_swap", {"name": "new"})["code"] == "routes_unknown"
+    assert engines.up() == ["old"]
+
+
+def test_loading_one_model_of_a_daemon_does_not_throw_out_another_unasked(engines: EngineBox) -> None:
+    """The other has no entry in the catalogue; a daemon would make room for the new one by itself."""
+    with ResidentEngine("ollama", Knobs()) as daemon:
+        daemon.hold("b")
+        engines.more = f'[engines.a]\nurl = "{daemon.url}"\nengine = "ollama"\nruntime = "daemon"\nmodel = "a"\nchat = false\npatience_s = 20\n'
+        engines.configure()
+        host = engines.host()
+        refused = host.call("engine_load", {"name": "a"})
+        assert refused["code"] == "occupied" and "b" in refused["message"]
+        done = engines.finished(host, host.call("engine_swap", {"name": "a"}))
+        assert done["state"] == "done" and [copy.model for copy in daemon.copies] == ["a"]
+
+
 # -- kill -9 of the gate
 
 
@@ -478,6 +571,33 @@ def test_a_gate_that_is_killed_in_any_phase_leaves_a_job_that_the_next_one_ends(
     assert (ended["state"], engines.up()) == (("cancelled", ["old"]) if back else ("done", ["new"]))
     assert engines.never_two()
     assert engines.states(host)[engines.up()[0]] == "ready"
+
+
+def test_a_killed_gate_is_missed_at_once_also_by_a_host_that_says_nothing(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("hold-ready-new")
+    host.call("engine_swap", {"name": "new"})
+    engines.until_phase("ready")
+    engines.kill_gate()
+    engines.drop("hold-ready-new")
+    until(lambda: engines.job().state == "done", "the next gate has ended the job, and nobody asked for it")
+    assert engines.up() == ["new"] and engines.never_two()
+
+
+def test_a_job_whose_file_was_busy_for_long_goes_on(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.habit("hold-ready")
+    begun = host.call("engine_load", {"name": "old"})
+    engines.until_phase("ready")
+    with sqlite3.connect(engines.box.state / "jobs.db", isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        engines.drop("hold-ready")
+        until(lambda: engines.box.events("job_fault"), "the job could not be written")
+        writer.execute("ROLLBACK")
+    writer.close()
+    assert engines.finished(host, host.call("engine_job", {"id": begun["job"]}))["state"] == "done"
+    assert engines.up() == ["old"] and engines.never_two()
 
 
 @pytest.mark.parametrize("phase", ["idle", "confirm"])

@@ -124,6 +124,35 @@ def test_a_service_that_trickles_its_answer_times_out_as_a_whole() -> None:
     assert late.value.reason == "timeout"
 
 
+def test_a_service_that_trickles_its_headers_times_out_as_a_whole() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=_trickle_headers, args=(listener,), daemon=True).start()
+        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with LocalDoor([origin], timeout_s=0.3) as door, pytest.raises(LocalDoorError) as caught:
+            door.get(f"{origin}/")
+    assert caught.value.reason == "timeout"
+
+
+def _trickle_headers(listener: socket.socket) -> None:
+    """One byte of an endless header at a time, each within the patience of a single read."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        connection.settimeout(0.05)
+        while True:
+            try:
+                if not connection.recv(1024):
+                    return
+            except TimeoutError:
+                pass
+            except OSError:
+                return
+            try:
+                connection.sendall(b"x")
+            except OSError:
+                return
+
+
 def _trickle(listener: socket.socket) -> None:
     connection, _ = listener.accept()
     with connection:

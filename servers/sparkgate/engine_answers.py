@@ -11,7 +11,7 @@ from mcp.server.context import ServerRequestContext
 from sparkgate.brief import brief_engines, brief_findings
 from sparkgate.change.confirmation import ask_person
 from sparkgate.change.control import Wish, open_fleet
-from sparkgate.change.plan import Kind
+from sparkgate.change.jobs import Kind
 from sparkgate.change.story import job_as_json
 from sparkgate.doctor.examination import examine, findings_as_json
 from sparkgate.engine_report import all_reports
@@ -24,6 +24,7 @@ from sparkgate.toolset import Arguments, failure
 
 NO_ENGINES = "No engine is in the catalogue. The operator adds [engines.NAME] with a url to config.toml."
 POLL_S = 0.25
+LINE_MAX_CHARS = 4000
 LOG_ANSWER_CHARS = 5000
 Context = ServerRequestContext[Any, Any]
 
@@ -33,7 +34,6 @@ async def engine_status(services: Services, arguments: Arguments, _: Caller, __:
     names, problem = _names(live, arguments["name"].strip())
     if problem:
         return problem
-    await anyio.to_thread.run_sync(services.control.recover)
     with open_fleet(live, services.state, services.guard) as fleet:
         found = await all_reports(fleet, names, services.control.rates, prove=bool(arguments["name"].strip()))
     running = await anyio.to_thread.run_sync(services.control.jobs().running)
@@ -48,9 +48,9 @@ async def _change(
     control = services.control
     wish = Wish(kind, arguments["name"].strip(), arguments.get("plan_id", "").strip())
     answer = await anyio.to_thread.run_sync(control.begin, wish, caller)
-    if answer.get("code") == "needs_confirmation" and await ask_person(context, answer["message"]):
-        _, kept = await anyio.to_thread.run_sync(partial(control.plan, kind, wish.engine, caller, keep=True))
-        plan_id = kept.id if kept else ""
+    if answer.get("code") == "needs_confirmation" and await ask_person(context, answer["plan"]):
+        made, kept = await anyio.to_thread.run_sync(partial(control.plan, kind, wish.engine, caller, keep=True))
+        plan_id = kept.id if kept and made.digest == answer["plan"]["digest"] else ""
         answer = await anyio.to_thread.run_sync(control.begin, Wish(kind, wish.engine, plan_id), caller)
     return answer
 
@@ -104,7 +104,7 @@ def readable(lines: list[str]) -> list[str]:
     shown: list[str] = []
     left = LOG_ANSWER_CHARS
     for text in reversed(lines):
-        words = masked(line(text))
+        words = line(masked(text[:LINE_MAX_CHARS]))
         left -= len(words) + 8
         if left < 0:
             break

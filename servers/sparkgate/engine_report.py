@@ -36,7 +36,7 @@ OWNED_STATES: dict[Owned, State] = {
 """What an engine is that does not answer, by what its owner says of its process."""
 RATE_OVER_S = 0.5
 """Two readings of a counter closer than this give no rate."""
-STRANGER = "its owner says it is {state}, and something answers at its URL: it is not the one that sparkgate starts"
+STRANGER = "its owner says it is {state}; what answers at its URL is another process"
 
 
 class Rates:
@@ -136,13 +136,19 @@ def _route(route: RoutedModel) -> dict[str, Any]:
 
 
 def _together(status: Status, look: Look | None, *, resident: bool) -> Status:
-    """The engine's own word and its owner's, who knows best whether the process is there; a daemon's always is."""
+    """The engine's own word and its owner's, who knows best whether the process is there.
+
+    A daemon's always is: there the owner tells of the one model, and the engine of all.
+    """
     if look is None or look.state == "unknown":
         return replace(status, warnings=(*status.warnings, look.detail)) if look and look.detail else status
     if status.state == "down":
         return replace(status, state=OWNED_STATES[look.state], warnings=())
-    if look.state in ("stopped", "failed") and not resident:
-        return replace(status, warnings=(*status.warnings, STRANGER.format(state=look.state)))
+    if resident:
+        return status if look.state == "running" else replace(status, state=OWNED_STATES[look.state], proven=None)
+    if look.state in ("stopped", "failed"):
+        stranger = STRANGER.format(state=look.state)
+        return replace(status, state=OWNED_STATES[look.state], models=None, load=None, warnings=(stranger,))
     return status
 
 

@@ -210,7 +210,8 @@ def gauges(text: str, names: Mapping[str, str]) -> dict[str, float]:
 def as_json(status: Status) -> dict[str, Any]:
     """The record as the tool and `sparkgate engine status --json` give it; nothing that is not known.
 
-    `models` is always there: [] when the engine does not run, null when it runs and does not tell. Of a path only its last part is told, as it names folders of this machine.
+    `models` is always there: [] when the engine does not run, null when it runs and does not tell. Of a path only its
+    last part is told, as it names folders of this machine.
     """
     models = [_model(model) for model in (status.models or ())[:MODELS_SHOWN]]
     told: dict[str, Any] = {"name": status.name, "engine": status.engine, "state": status.state}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ LOAD_REQUEST_S = 7200.0
 LOG_LINES = 2000
 KERNEL_LOG = ("journalctl", "-k", "-b", "-n", "200", "-o", "cat", "--no-pager")
 KERNEL_LOG_S = 5.0
+SHORTEST_SECRET_CHARS = 8
 
 
 class Fleet:
@@ -59,6 +61,8 @@ class Fleet:
         self._places: Places = dict.fromkeys(off_box, "off")
         self._run, self._spawn, self._guard = run, spawn, guard
         self._doors = ExitStack()
+        self._open: dict[tuple[str, float, int], LocalDoor] = {}
+        self._opening = threading.Lock()
         self._runtimes: dict[str, Runtime] = {}
 
     def __enter__(self) -> Self:
@@ -90,10 +94,14 @@ class Fleet:
         return frozenset(other.model for other in same if other.beside and other.model)
 
     def door(self, name: str, timeout_s: float | None = None, cap_bytes: int = 1_000_000) -> LocalDoor:
-        """A door to one engine; closed with the fleet."""
+        """A door to one engine, the same each time; closed with the fleet."""
         entry = self.catalogue[name]
-        door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard, authorization(entry))
-        return self._doors.enter_context(door)
+        key = (name, timeout_s or entry.timeout_s, cap_bytes)
+        with self._opening:
+            if key not in self._open:
+                door = LocalDoor([entry.url], key[1], cap_bytes, self._guard, authorization(entry))
+                self._open[key] = self._doors.enter_context(door)
+            return self._open[key]
 
     def look(self, name: str) -> Look | None:
         """What the owner of an engine says; None when it has none."""
@@ -141,9 +149,12 @@ class Fleet:
         return available_gib()
 
     def log(self, name: str, lines: int = LOG_LINES) -> list[str]:
-        """The last lines an engine has printed, oldest first."""
+        """The last lines an engine has printed, oldest first, without values that the catalogue hands to it."""
         runtime = self.runtime(name)
-        return list(runtime.log(lines)) if runtime else []
+        words = self.catalogue[name].environment
+        values = [value for word in words if len(value := word.partition("=")[2]) >= SHORTEST_SECRET_CHARS]
+        found = list(runtime.log(lines)) if runtime else []
+        return [_without(values, text) for text in found] if values else found
 
     def memory(self) -> Memory:
         return read_memory(self._run)
@@ -170,6 +181,12 @@ def authorization(entry: EngineSettings) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {"Authorization": f"Bearer {key}"} if key.isprintable() and " " not in key and key else {}
+
+
+def _without(values: Sequence[str], text: str) -> str:
+    for value in values:
+        text = text.replace(value, "[withheld]")
+    return text
 
 
 def base_url(entry: EngineSettings) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
+RECOVER_S = 10.0
 MAX_SESSIONS = 256
 FILES_WANTED = 4096
 HELLO_TIMEOUT_S = 5.0
@@ -67,13 +68,13 @@ class Gate:
             self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         ready()
-        recovering = asyncio.create_task(self._recover())
+        recovering = asyncio.create_task(self._keep_recovering())
         while not self.retiring or self.sessions or self._jobs:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stirred.wait(), WATCH_S)
             stirred.clear()
             self._watch()
-        await recovering
+        recovering.cancel()
 
     @property
     def _jobs(self) -> int:
@@ -81,16 +82,18 @@ class Gate:
         control = self.services.control
         return 0 if control.let_go.is_set() else control.running
 
-    async def _recover(self) -> None:
-        """Go on with the jobs of a gate that was killed."""
+    async def _keep_recovering(self) -> None:
+        """Go on with jobs that nobody runs: of a gate that was killed, or of this one when it could not write."""
         import asyncio
 
         from sparkgate import log
 
-        try:
-            await asyncio.to_thread(self.services.control.recover)
-        except Exception as error:
-            log.error("recovery_fault", **log.describe(error))
+        while not self.retiring:
+            try:
+                await asyncio.to_thread(self.services.control.recover)
+            except Exception as error:
+                log.error("recovery_fault", **log.describe(error))
+            await asyncio.sleep(RECOVER_S)
 
     def _watch(self) -> None:
         if self.sessions or self._jobs:

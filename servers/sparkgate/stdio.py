@@ -65,6 +65,7 @@ class Pipe:
         self.open = wire.OpenRequests()
         self.handshake: list[bytes] = []
         self.greeted = False
+        self.revive = False
         self.since = self.heard_at = time.monotonic()
         self.wanted_since: float | None = self.since
         self.retry_at = 0.0
@@ -89,7 +90,7 @@ class Pipe:
         return answered or time.monotonic() - self.eof_at > EOF_GRACE_S
 
     def _step(self) -> None:
-        wanted = self.state == "down" and (bool(self.waiting) or not self.greeted)
+        wanted = self.state == "down" and (bool(self.waiting) or not self.greeted or self.revive)
         if wanted and time.monotonic() >= self.retry_at:
             self._try_connect()
         self._watch_gate()
@@ -209,7 +210,7 @@ class Pipe:
             self._give_up(f"the gate cannot be reached: {problem}; see {paths.log_path(self.config)}")
 
     def _give_up(self, reason: str) -> None:
-        self.greeted, self.wanted_since = True, None
+        self.greeted, self.wanted_since, self.revive = True, None, False
         self.starter.release()
         for checked in self._taken_out():
             self.open.asked(checked.message or {})
@@ -285,7 +286,7 @@ class Pipe:
             self._give_up("the new gate refused the session of the old one; start the server again")
 
     def _up(self) -> None:
-        self.state, self.greeted, self.wanted_since = "up", True, None
+        self.state, self.greeted, self.wanted_since, self.revive = "up", True, None, False
         for checked in self._taken_out():
             self._forward(checked)
 
@@ -302,6 +303,10 @@ class Pipe:
         self.from_gate = wire.LineSplitter(self.from_gate.limit_bytes)
 
     def _gate_gone(self) -> None:
+        """A gate that ended by itself is not missed; one that was killed may have left a job that must go on."""
+        self.revive = self.state == "up"
+        if self.revive and self.wanted_since is None:
+            self.wanted_since = time.monotonic()
         self._drop_link()
         self._fail_open(GONE)
 

@@ -151,7 +151,7 @@ def change(kind: str, name: str, config_file: str | None, as_json: bool, *, yes:
             answer = session.call(f"engine_{kind}", {"name": name})
             if answer.get("code") == "needs_confirmation" and _agrees(answer, yes, out):
                 _, stored = _control(config_file).plan(kind, name, _caller(), keep=True)
-                answer = session.call(f"engine_{kind}", {"name": name, "plan_id": stored.id})
+                answer = session.call(f"engine_{kind}", {"name": name, "plan_id": stored.id if stored else ""})
             answer = _followed(session, answer, out)
     except HostError as error:
         fail(str(error))

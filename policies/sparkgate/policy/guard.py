@@ -95,7 +95,7 @@ class Guard:
             self._refuse_unless(self._covers_name(args[0]))
         elif event == "socket.__new__":
             # Connecting to a name looks it up in C before any event, so there is no socket without a permit.
-            self._refuse_unless(bool(self._open) or args[1] in LOCAL_FAMILIES)
+            self._refuse_unless(args[1] in LOCAL_FAMILIES or self._any_address())
         elif event == "subprocess.Popen":
             self._refuse_unless(self._covers_child(args[0], args[1]))
         elif event in BYPASSES or (event == "import" and args[0] in INTERPRETERS):
@@ -109,6 +109,11 @@ class Guard:
             return (canonical(address[0]), address[1]) in self._open
         except ValueError:
             return False
+
+    def _any_address(self) -> bool:
+        """Whether a permit for a connection is open; one for a child opens no socket."""
+        with self._lock:
+            return any(not isinstance(key, tuple) or key[0] != "child" for key in self._open)
 
     def _covers_child(self, program: Any, argv: Any) -> bool:
         if type(argv) not in (list, tuple) or not argv or not all(type(word) is str for word in argv):

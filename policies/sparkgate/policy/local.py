@@ -7,12 +7,13 @@ page: nothing here is judged by the policy or written to the log. Agent text lea
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import httpx
 
@@ -70,6 +71,7 @@ class LocalDoor:
             verify=any(scheme == "https" for scheme, *_ in self._origins),
             trust_env=False,
             follow_redirects=False,
+            limits=httpx.Limits(max_keepalive_connections=0),
             timeout=timeout_s,
             headers={**(headers or {}), "accept-encoding": "identity"},
         )
@@ -124,10 +126,15 @@ class LocalDoor:
         origin = _origin(url)
         if origin not in self._origins:
             raise LocalDoorError("refused", f"{_name(origin)} is not a configured service")
+        deadline = _Deadline(self._timeout_s)
+        extensions = {"trace": deadline.trace}
         with (
-            _told(origin),
+            _told(origin, deadline),
+            deadline,
             self._open_guard(origin),
-            self._client.stream(method, url, data=fields, json=body, headers=headers) as response,
+            self._client.stream(
+                method, url, data=fields, json=body, headers=headers, extensions=extensions
+            ) as response,
         ):
             return Answer(response.status_code, _media_type(response), self._body(response, origin))
 
@@ -163,13 +170,47 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         return True
 
 
+class _Deadline:
+    """Cuts the connection of a call that takes longer than `timeout_s`, also one whose headers trickle in.
+
+    httpx bounds each read; a peer that sends a byte now and then would never be late.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timer = threading.Timer(timeout_s, self._cut)
+        self._timer.daemon = True
+        self._stream: Any = None
+        self.passed = False
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """httpcore's trace extension: takes note of the connection."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._stream = info["return_value"]
+
+    def _cut(self) -> None:
+        self.passed = True
+        connection = self._stream and self._stream.get_extra_info("socket")
+        if connection:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
 @contextmanager
-def _told(origin: Origin) -> Iterator[None]:
+def _told(origin: Origin, deadline: _Deadline) -> Iterator[None]:
     try:
         yield
     except httpx.TimeoutException as error:
         raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        if deadline.passed:
+            raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
         raise LocalDoorError("unreachable", f"{_name(origin)} cannot be reached ({type(error).__name__})") from error
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from sparkgate import log
 from sparkgate.change.actions import ActionLog, caller_as_json
-from sparkgate.change.jobs import Job, Jobs, JobsUnavailable, Occupied, StoredPlan
+from sparkgate.change.jobs import Job, Jobs, JobsUnavailable, Kind, Occupied, PlanUsed, StoredPlan
 from sparkgate.change.lock import Held, MachineLock
 from sparkgate.change.phases import FORWARD, Change
-from sparkgate.change.plan import Kind, Plan, make_plan, plan_as_json
+from sparkgate.change.plan import Plan, make_plan, plan_as_json
 from sparkgate.change.story import job_as_json
 from sparkgate.engine_report import Rates
 from sparkgate.fleet import Fleet
@@ -32,6 +32,7 @@ from sparkgate.toolset import failure
 
 RUNS = "job {job.id} ({job.kind} of {job.target}) runs; wait for it with engine_job"
 LEFT = "job {job.id} ({job.kind} of {job.target}) was left unfinished; a gate of {job.plan[config]} goes on with it"
+STALE = "plan {plan_id} is unknown, used, too old, or things have changed since"
 RESUME_WITHIN_S = 3600.0
 """A job that was left longer ago is closed and not gone on with."""
 
@@ -64,13 +65,14 @@ class Control:
         self._opening = threading.Lock()
         self._beginning = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
+        self._stuck: set[int] = set()
         self.rates = Rates()
         self.let_go = threading.Event()
 
     @property
     def running(self) -> int:
-        """Jobs of this process that are not at their end."""
-        return sum(thread.is_alive() for thread in list(self._threads.values()))
+        """Jobs of this process that are not at their end, also one that could not be written and waits for that."""
+        return sum(thread.is_alive() for thread in list(self._threads.values())) + len(self._stuck)
 
     def jobs(self) -> Jobs:
         """Raises JobsUnavailable."""
@@ -122,11 +124,12 @@ class Control:
             return None, failure(first.code, first.message, **({"more": more} if more else {}))
         stored = self.jobs().plan(wish.plan_id) if wish.plan_id else None
         if wish.plan_id and not _still_good(stored, plan):
-            return None, failure("plan_stale", f"plan {wish.plan_id[:40]} is unknown, used, too old, or things changed")
+            return None, failure("plan_stale", STALE.format(plan_id=wish.plan_id[:40]))
         if plan.protected and (stored is None or not stored.confirmed):
             hosts = " and ".join(dict.fromkeys(served.host for served in plan.hosts))
             command = f"sparkgate engine plan {wish.engine}{' --unload' if wish.kind == 'unload' else ''} --confirm"
-            words = f"{hosts} lives on {' and '.join(plan.stops)}: a person runs `{command}` and gives its plan_id"
+            leaving = " and ".join((*plan.stops, *plan.evicts))
+            words = f"{hosts} lives on {leaving}: a person runs `{command}` and gives its plan_id"
             return None, failure("needs_confirmation", words, plan=plan_as_json(plan))
         return stored, None
 
@@ -188,22 +191,19 @@ class Control:
             return failure("busy", f"{held} is changing engines; ask again when it has ended")
         try:
             written = _as_written(plan, stored) | {"config": str(self._services.config)}
-            job = self.jobs().begin(
-                lane, plan.kind, plan.target, written, caller_as_json(caller), FORWARD[plan.kind][0]
-            )
+            asker, first = caller_as_json(caller), FORWARD[plan.kind][0]
+            job = self.jobs().begin(lane, plan.kind, plan.target, written, asker, first, stored.id if stored else "")
         except Occupied:
             lock.release()
             return self._meet(Wish(plan.kind, plan.target), self.jobs().running(lane)[0])
+        except PlanUsed:
+            lock.release()
+            return failure("plan_stale", STALE.format(plan_id=stored.id if stored else ""))
         except BaseException:
             lock.release()
             raise
-        if stored and not self.jobs().use_plan(stored.id, job.id):
-            self.jobs().end(job.id, "failed", "plan_stale", f"plan {stored.id} has been used already", {})
-            lock.release()
-        else:
-            self._run(job, lock, live)
-        job = self.jobs().get(job.id)
-        return {"ok": job.state != "failed", **job_as_json(job, (), outage_s=plan.outage_s)}
+        self._run(job, lock, live)
+        return {"ok": True, **job_as_json(self.jobs().get(job.id), (), outage_s=plan.outage_s)}
 
     def _run(self, job: Job, lock: MachineLock, live: Live) -> None:
         def work() -> None:
@@ -211,10 +211,12 @@ class Control:
                 with open_fleet(live, self._services.state, self._services.guard) as fleet:
                     Change(job, self.jobs(), fleet, live.settings.control, actions(live), self.let_go).run()
             except Exception as error:
+                self._stuck.add(job.id)
                 log.error("job_fault", job=job.id, **log.describe(error))
             finally:
                 lock.release()
 
+        self._stuck.discard(job.id)
         thread = threading.Thread(target=work, name=f"job-{job.id}", daemon=True)
         self._threads[job.id] = thread
         thread.start()
@@ -228,9 +230,12 @@ class Control:
         """
         if not (self._services.state / "jobs.db").exists():
             return
+        if not any(self._is_left(job) for job in self.jobs().running()):
+            return
         with self._beginning:
             for job in self.jobs().running():
-                if self._is_left(job) and job.plan["config"] == str(self._services.config):
+                ours = job.plan["config"] == str(self._services.config)
+                if self._is_left(job) and (ours or time.time() - job.changed_s > RESUME_WITHIN_S):
                     self._adopt(job, self._services.live())
 
     def _is_left(self, job: Job) -> bool:
@@ -275,5 +280,6 @@ def _as_written(plan: Plan, stored: StoredPlan | None) -> dict[str, Any]:
         "available_gib": plan.available_gib,
         "hosts": [asdict(served) for served in plan.hosts] if plan.start else [],
         "after_idle_s": stored.after_idle_s if stored else 0.0,
+        "digest": plan.digest,
         "plan_id": stored.id if stored else "",
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from sparkgate.change.protect import leads_to
+from sparkgate.change.scene import leads_to
 from sparkgate.fleet import PROOF_S, Fleet, base_url
 from sparkgate.machine.origins import origin
 from sparkgate.policy.local import LocalDoorError
@@ -28,10 +29,17 @@ ASK = {
 """A router that honours `disable_fallbacks` (LiteLLM) does not answer from somewhere else."""
 
 
-def prove_host(url: str, name: str, fleet: Fleet) -> bool:
-    """Whether a chat with a tool, sent to the host's URL, is answered by the engine `name`."""
+def prove_host(url: str, asked: Sequence[str], name: str, fleet: Fleet) -> bool:
+    """Whether a chat with a tool, sent to the host's URL by its own model names, is answered by the engine `name`.
+
+    `asked` are the names in the host's configuration; without any, the engine's own name at that URL is tried.
+    """
     door = next((one for one, entry in fleet.catalogue.items() if origin(entry.url) == origin(url)), "")
-    return bool(door) and any(_answers(door, model, fleet) for model in _models(door, name, fleet))
+    there = _models(door, name, fleet) if door else []
+    direct = bool(door) and origin(url) == origin(fleet.catalogue[name].url)
+    wanted = list(asked) or there[:1]
+    known = all(model in there for model in wanted) or direct
+    return bool(wanted) and known and all(_answers(door, model, fleet) for model in wanted)
 
 
 def _models(door: str, name: str, fleet: Fleet) -> list[str]:

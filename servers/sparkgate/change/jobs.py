@@ -24,6 +24,7 @@ from sparkgate.machine.processes import Process, process
 
 BUSY_TIMEOUT_S = 5.0
 JobState = Literal["running", "done", "failed", "cancelled"]
+Kind = Literal["load", "unload", "swap"]
 migration = Migrations("jobs")
 
 
@@ -33,6 +34,10 @@ class JobsUnavailable(Exception):
 
 class Occupied(Exception):
     """Another job runs in this lane already."""
+
+
+class PlanUsed(Exception):
+    """The plan has been used, or is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Job:
 
     id: int
     lane: str
-    kind: str
+    kind: Kind
     target: str
     state: JobState
     phase: str
@@ -104,12 +109,20 @@ class Jobs:
         self._db.conn.close()
 
     def begin(
-        self, lane: str, kind: str, target: str, plan: Mapping[str, Any], caller: Mapping[str, Any], phase: str
+        self,
+        lane: str,
+        kind: str,
+        target: str,
+        plan: Mapping[str, Any],
+        caller: Mapping[str, Any],
+        phase: str,
+        plan_id: str = "",
     ) -> Job:
-        """Write a new running job of this process.
+        """Write a new running job of this process, and use up the stored plan `plan_id` with it.
 
         Raises:
             Occupied: one runs in this lane.
+            PlanUsed: another job was faster.
         """
         me, now = process(os.getpid()), time.time()
         try:
@@ -120,6 +133,9 @@ class Jobs:
                     (lane, kind, target, phase, _json(plan), _json(caller), me.pid, me.birth, now, now),
                 )
                 job_id = row.lastrowid or 0
+                use = "UPDATE plan SET job_id = ? WHERE id = ? AND job_id IS NULL"
+                if plan_id and connection.execute(use, (job_id, plan_id)).rowcount != 1:
+                    raise PlanUsed
         except sqlite3.IntegrityError as error:
             raise Occupied from error
         return self.get(job_id)
@@ -158,9 +174,10 @@ class Jobs:
             _note(connection, job_id, state, message)
 
     def remember(self, job_id: int, **facts: Any) -> None:
-        """Add facts to the result of a job that still runs."""
-        merged = {**self.get(job_id).result, **facts}
+        """Add facts to the result of a job that still runs; nobody's are lost between two processes."""
         with self._transaction() as connection:
+            row = connection.execute("SELECT result FROM job WHERE id = ?", (job_id,)).fetchone()
+            merged = {**json.loads(row["result"]), **facts}
             connection.execute("UPDATE job SET result = ? WHERE id = ?", (_json(merged), job_id))
 
     def ask_to_cancel(self, job_id: int) -> None:
@@ -214,14 +231,6 @@ class Jobs:
     def plan(self, plan_id: str) -> StoredPlan | None:
         rows = self._read("SELECT * FROM plan WHERE id = ?", plan_id)
         return StoredPlan(**dict(rows[0]) | {"confirmed": bool(rows[0]["confirmed"])}) if rows else None
-
-    def use_plan(self, plan_id: str, job_id: int) -> bool:
-        """Bind a plan to the job that uses it; False when it has been used already."""
-        with self._transaction() as connection:
-            changed = connection.execute(
-                "UPDATE plan SET job_id = ? WHERE id = ? AND job_id IS NULL", (job_id, plan_id)
-            )
-            return changed.rowcount == 1
 
     def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
         with self._held():

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkgate.change.fit import Fit
-from sparkgate.change.protect import Routes, Served, leads_to
+from sparkgate.change.protect import Served
 from sparkgate.change.release import listener_words
-from sparkgate.change.scene import Scene
+from sparkgate.change.scene import Routes, Scene, leads_to
 from sparkgate.engine_settings import ControlSettings
 from sparkgate.fleet import Fleet
 from sparkgate.machine.listeners import is_listened
 from sparkgate.machine.origins import local_port, origin
 from sparkgate.routes import leaks
 
-FALL_BACK = ("litellm",)
-"""Routers that send a request elsewhere when its engine is down."""
+FALL_BACK = frozenset({"litellm", "unknown"})
+"""Routers that send a request elsewhere when its engine is down, and what does not say what it is."""
 
 REFUSALS = {
     "watched_only": "{name} is only watched; give [engines.{name}] a runtime to have it started and stopped",
@@ -57,6 +57,7 @@ class Draft:
         stops: those that would be stopped, in this order.
         start: the engine that would be started; "" for an unload.
         fit: whether it has room; None when nothing is to be loaded.
+        evicts: models without an entry of their own that a daemon would let go of.
         hosts: agents that live on what would be stopped.
     """
 
@@ -66,6 +67,7 @@ class Draft:
     stops: tuple[str, ...]
     start: str
     fit: Fit | None
+    evicts: tuple[str, ...]
     hosts: tuple[Served, ...]
     scene: Scene
     fleet: Fleet
@@ -84,11 +86,12 @@ def _watched_only(draft: Draft) -> Iterator[Refusal]:
 
 def _cannot_start(draft: Draft) -> Iterator[Refusal]:
     """What surely cannot be started is not worth the stop of what runs."""
+    look = draft.scene.looks[draft.target]
+    if look is not None and look.state == "unknown":
+        yield refusal("owner_unknown", name=draft.target, detail=look.detail)
     if not draft.start or draft.scene.is_up(draft.start):
         return
-    look, entry = draft.scene.looks[draft.start], draft.fleet.catalogue[draft.start]
-    if look is not None and look.state == "unknown":
-        yield refusal("owner_unknown", name=draft.start, detail=look.detail)
+    entry = draft.fleet.catalogue[draft.start]
     if draft.fleet.resident(draft.start) and draft.scene.statuses[draft.start].state == "down":
         yield refusal("daemon_down", name=draft.start, url=entry.url)
     if entry.runtime == "process" and entry.command and not draft.fleet.finds(entry.command[0]):
@@ -107,8 +110,9 @@ def _in_the_way(draft: Draft) -> Iterator[Refusal]:
 
 
 def _occupied(draft: Draft) -> Iterator[Refusal]:
-    if draft.kind == "load" and draft.others:
-        yield refusal("occupied", name=draft.target, others=" and ".join(draft.others))
+    others = (*draft.others, *draft.evicts)
+    if draft.kind == "load" and others:
+        yield refusal("occupied", name=draft.target, others=" and ".join(others))
 
 
 def _port_in_use(draft: Draft) -> Iterator[Refusal]:
@@ -135,7 +139,8 @@ def _leaks(draft: Draft) -> Iterator[Refusal]:
 
 def _all_leaks(draft: Draft) -> Iterator[Refusal]:
     for router, routes in draft.scene.routers.items():
-        if draft.scene.statuses[router].engine in FALL_BACK:
+        kinds = {draft.scene.statuses[router].engine, draft.fleet.catalogue[router].engine}
+        if kinds & FALL_BACK:
             for name in draft.stops:
                 yield from _leak(router, routes, name, draft.fleet.catalogue[name].url)
 

@@ -6,20 +6,23 @@ fails after the stop, the way goes back: stop the new one, prove, start the old 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 from sparkgate import log
 from sparkgate.change.actions import ActionLog
 from sparkgate.change.failure import Failure, failure_as_json, failure_of
 from sparkgate.change.host_proof import prove_host
 from sparkgate.change.jobs import Job, Jobs, JobState, JobsUnavailable
+from sparkgate.change.plan import make_plan
+from sparkgate.change.quiet import drain, wait_until_idle
 from sparkgate.change.readiness import NotRight, Wait, wait_until_ready
 from sparkgate.change.release import Before, is_gone, is_up, listener_words, still_held
 from sparkgate.change.rightness import prove_right
-from sparkgate.change.traffic import is_busy, traffic
 from sparkgate.engine_settings import ControlSettings
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.listeners import is_listened
@@ -93,7 +96,7 @@ class Change:
         """Undo, so that the box is as it was; both errors are told when that fails as well."""
         self._jobs.remember(self._job.id, **failure_as_json(failure))
         if self._job.kind == "unload" or not (self._stops or self._was_started()):
-            return self._end_failed(failure, rolled_back=None)
+            return self._end_failed(failure, rolled_back=False if self._job.kind == "unload" else None)
         for phase in BACK[BACK.index(after) :]:
             self._jobs.enter(self._job.id, phase, back=True)
             if undone := self._failure_in(phase):
@@ -119,27 +122,28 @@ class Change:
     # -- phases
 
     def _idle(self) -> None:
-        """Wait until nothing has asked the outgoing engine for a while, so that the last answer reaches its reader."""
-        wanted_s = float(self._job.plan.get("after_idle_s", 0))
-        quiet_since = time.monotonic()
-        counts: dict[str, tuple[float, float]] = {}
-        while wanted_s and time.monotonic() - quiet_since < wanted_s:
-            now = {name: traffic(self._fleet, name) for name in self._stops}
-            quiet_since = quiet_since if now == counts and not is_busy(now) else time.monotonic()
-            counts = now
-            self._tell(f"waiting until nothing has been asked for {wanted_s:g} s")
-            self._pause(POLL_S)
+        """Wait until the last answer of the outgoing engine has reached its reader."""
+        idle_s = float(self._job.plan.get("after_idle_s", 0))
+        wait_until_idle(self._fleet, self._stops, idle_s, self._pause, self._tell)
 
     def _drain(self) -> None:
-        """Let running requests end, within `drain_s`; a request that never ends does not keep the job."""
-        deadline = time.monotonic() + self._control.drain_s
-        while (busy := {name: n for name in self._stops if (n := traffic(self._fleet, name)[0])}) and (
-            time.monotonic() < deadline
-        ):
-            self._tell("waiting for " + ", ".join(f"{count:g} requests of {name}" for name, count in busy.items()))
-            self._pause(POLL_S)
-        if busy:
+        """Let running requests end; then see that what was planned is still what is done."""
+        if busy := drain(self._fleet, self._stops, self._control.drain_s, self._pause, self._tell):
             self._jobs.remember(self._job.id, cut_off=busy)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """What was planned, and confirmed, must still be what is done: the wait may have been long."""
+        kind, wanted = self._job.kind, self._job.plan.get("digest")
+        made = make_plan(kind, self._job.target, self._fleet, self._jobs, self._control)
+        if made.refusals:
+            raise NotRight(made.refusals[0].code, made.refusals[0].message)
+        if wanted and made.digest != wanted:
+            raise NotRight("plan_stale", "what runs has changed since it was planned; plan it anew")
+        if made.hosts and not self._job.plan.get("plan_id"):
+            raise NotRight(
+                "needs_confirmation", f"{made.hosts[0].host} has come to live on {' and '.join(self._stops)}"
+            )
 
     def _stop(self) -> None:
         for name in self._stops:
@@ -175,6 +179,8 @@ class Change:
         assert runtime is not None
         look = runtime.look()
         if look.state in ("running", "starting") and not self._fleet.resident(name):
+            if name == self._start and self._stops:
+                self._jobs.remember(self._job.id, started=True)
             return
         port = None if self._fleet.resident(name) else local_port(entry.url)
         if port and is_listened(port):
@@ -208,11 +214,15 @@ class Change:
                 tell=self._tell,
                 patience_s=entry.patience_s or self._fleet.kind(name).patience_s,
                 stall_s=self._control.stall_s,
-                pressure_max_percent=max(LOADING_PRESSURE_PERCENT, self._control.pressure_max_percent),
-                spare_gib=self._spare_gib(),
+                pressure_max_percent=self._pressure_max_percent() if cancellable else math.inf,
+                spare_gib=self._spare_gib() if cancellable else 0.0,
                 restarts=int(self._jobs.get(self._job.id).result.get("restarts", 0)),
             ),
         )
+
+    def _pressure_max_percent(self) -> float:
+        """On the way back it does not count: what it falls from has just been stopped."""
+        return max(LOADING_PRESSURE_PERCENT, self._control.pressure_max_percent)
 
     def _spare_gib(self) -> float:
         """Where CPU and GPU share one memory, a load is given up before nothing is left of it."""
@@ -231,10 +241,10 @@ class Change:
 
     def _confirm(self) -> None:
         """The agent that lived on the old engine must reach the new one by its own URL, or the old one comes back."""
-        hosts: list[dict[str, str]] = self._job.plan.get("hosts", [])
+        hosts: list[dict[str, Any]] = self._job.plan.get("hosts", [])
         deadline = time.monotonic() + self._control.confirm_minutes * 60
         while hosts and not self._jobs.get(self._job.id).result.get("confirmed"):
-            if all(prove_host(one["url"], self._start, self._fleet) for one in hosts):
+            if all(prove_host(one["url"], one["models"], self._start, self._fleet) for one in hosts):
                 return self._jobs.remember(self._job.id, confirmed="its host's URL answers")
             if time.monotonic() > deadline:
                 raise NotRight("not_confirmed", f"nobody confirmed {self._start} in time")

@@ -6,18 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from sparkgate.change.fit import Fit, fits, need
-from sparkgate.change.jobs import Jobs
+from sparkgate.change.jobs import Jobs, Kind
 from sparkgate.change.objections import Draft, Refusal, refusals, warnings
 from sparkgate.change.protect import Served, served_by
-from sparkgate.change.scene import Scene, in_the_place_of, look_around
+from sparkgate.change.scene import Scene, evicted_by, in_the_place_of, look_around
 from sparkgate.engine_settings import ControlSettings
+from sparkgate.failures.diagnosis import masked
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.weights import weights_gib
-
-Kind = Literal["load", "unload", "swap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,8 @@ class Plan:
     Attributes:
         stops: engines that are stopped first, in this order.
         start: engine that is started; "" for an unload.
-        steps: what is run or asked, one line each.
+        steps: what is run or asked, one line each, without secrets.
+        evicts: models without an entry of their own that a daemon lets go of.
         available_gib: memory that is free now; None for unknown.
         held_gib: what comes back when the outgoing engines end, by name; None for unknown.
         fit: whether the incoming one has room.
@@ -42,6 +42,7 @@ class Plan:
     stops: tuple[str, ...] = ()
     start: str = ""
     steps: tuple[str, ...] = ()
+    evicts: tuple[str, ...] = ()
     available_gib: float | None = None
     held_gib: Mapping[str, float | None] = field(default_factory=dict)
     fit: Fit | None = None
@@ -70,15 +71,18 @@ def make_plan(kind: Kind, target: str, fleet: Fleet, jobs: Jobs, control: Contro
     held_gib = {name: fleet.held(scene.looks[name], scene.memory).returns_gib for name in stops}
     learnt_gib, load_s = jobs.learnt(target, launch_digest(fleet.catalogue[target]))
     fit = _fit(target, fleet, scene, learnt_gib, held_gib, control) if start and not scene.is_up(target) else None
-    hosts = tuple(found for name in stops for found in served_by(name, fleet, scene.routers))
-    draft = Draft(kind, target, others, stops, start, fit, hosts, scene, fleet, control)
-    done = not others and _is_done(draft)
+    evicts = evicted_by(target, fleet, scene) if start else ()
+    leaving = (*stops, target) if evicts else stops
+    hosts = tuple(found for name in leaving for found in served_by(name, fleet, scene))
+    draft = Draft(kind, target, others, stops, start, fit, evicts, hosts, scene, fleet, control)
+    done = not others and not evicts and _is_done(draft)
     return Plan(
         kind=kind,
         target=target,
         stops=stops,
         start=start,
-        steps=_steps(stops, start, fleet),
+        steps=tuple(masked(step) for step in _steps(stops, start, fleet)),
+        evicts=evicts,
         available_gib=scene.memory.available_gib,
         held_gib=held_gib,
         fit=fit,
@@ -87,13 +91,16 @@ def make_plan(kind: Kind, target: str, fleet: Fleet, jobs: Jobs, control: Contro
         warnings=warnings(draft),
         refusals=() if done else refusals(draft),
         nothing_to_do=done,
-        digest=_digest(kind, target, stops, fleet),
+        digest=_digest(kind, target, (*stops, *evicts), fleet),
     )
 
 
 def _is_done(draft: Draft) -> bool:
-    if draft.scene.looks[draft.target] is None or not draft.start:
-        return not draft.stops and draft.scene.looks[draft.target] is not None
+    look = draft.scene.looks[draft.target]
+    if look is None or look.state == "unknown":
+        return False
+    if not draft.start:
+        return not draft.stops
     return draft.scene.is_up(draft.target) and draft.scene.statuses[draft.target].state == "ready"
 
 
@@ -123,7 +130,7 @@ def _steps(stops: tuple[str, ...], start: str, fleet: Fleet) -> tuple[str, ...]:
 
 
 def _digest(kind: str, target: str, stops: tuple[str, ...], fleet: Fleet) -> str:
-    entries = {name: launch_digest(fleet.catalogue[name]) for name in (*stops, target)}
+    entries = {name: launch_digest(fleet.catalogue[name]) for name in (*stops, target) if name in fleet.catalogue}
     return hashlib.sha256(json.dumps([kind, target, stops, entries]).encode()).hexdigest()[:16]
 
 
@@ -134,11 +141,13 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "engine": plan.target,
         "stops": list(plan.stops),
         "steps": list(plan.steps),
+        "evicts": list(plan.evicts) or None,
         "held_gib": dict(plan.held_gib) or None,
         "memory": asdict(plan.fit) if plan.fit else None,
         "outage_s": plan.outage_s,
         "protected_for": [served.host for served in plan.hosts] or None,
         "nothing_to_do": plan.nothing_to_do or None,
+        "digest": plan.digest,
         "refusals": [asdict(refusal) for refusal in plan.refusals] or None,
         "warnings": list(plan.warnings) or None,
     }

@@ -7,14 +7,14 @@ configuration tells that stopping it ends the agent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sparkgate.change.scene import Scene, leads_to
 from sparkgate.fleet import Fleet
 from sparkgate.machine.origins import origin
 from sparkgate.paths import home
-from sparkgate.routes import RoutedModel
 
 HOST_FILES: tuple[tuple[str, str], ...] = (
     ("Hermes", ".hermes/config.yaml"),
@@ -32,42 +32,51 @@ HOST_FILES: tuple[tuple[str, str], ...] = (
 )
 """(host, its configuration below the home folder): files in which a host names the model it asks."""
 URL = re.compile(r"""https?://[^\s"'<>,}\])]+""")
+WORD = re.compile(r"[^\s\"',{}\[\]]+")
+"""Names of models have no blanks or brackets in any of these files."""
 FILE_MAX_BYTES = 2_000_000
-Routes = tuple[RoutedModel, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An agent that lives on an engine, and the URL by which it asks."""
+    """An agent that lives on an engine: the URL by which it asks, and the model names its configuration holds."""
 
     host: str
     url: str
+    models: tuple[str, ...] = ()
 
 
-def served_by(name: str, fleet: Fleet, routers: Mapping[str, Routes], folder: Path | None = None) -> tuple[Served, ...]:
-    """Who lives on this engine, directly or through a router; `routers` are those that answer, with their routes.
+def served_by(name: str, fleet: Fleet, scene: Scene, folder: Path | None = None) -> tuple[Served, ...]:
+    """Who lives on this engine, directly or through a router; `folder` is the home folder.
 
-    A router that does not tell its routes may lead to any engine. `folder` is the home folder.
+    A router that does not tell its routes may lead to any engine.
     """
-    entry = fleet.catalogue[name]
-    said = (Served("the agent that config.toml protects", entry.url),) if entry.protect else ()
-    doors = {origin(entry.url)}
-    for router, routes in routers.items():
-        if routes is None or any(leads_to(route, entry.url) for route in routes):
-            doors.add(origin(fleet.catalogue[router].url))
-    return tuple(one for one in host_urls(folder or Path(home())) if origin(one.url) in doors) + said
+    url = fleet.catalogue[name].url
+    names = {origin(url): {model.id for model in scene.statuses[name].models or ()}}
+    for router, routes in scene.routers.items():
+        leading = [route.name for route in routes or () if leads_to(route, url)]
+        if routes is None or leading:
+            names.setdefault(origin(fleet.catalogue[router].url), set()).update(leading)
+    said = [
+        Served("the agent that config.toml protects", one.url)
+        for one in fleet.catalogue.values()
+        if one.protect and origin(one.url) in names
+    ]
+    hosts = [one for one in host_urls(folder or Path(home())) if origin(one.url) in names]
+    return (*(_named(one, names[origin(one.url)]) for one in hosts), *said)
 
 
-def leads_to(route: RoutedModel, url: str) -> bool:
-    """Whether a route goes to this engine at first."""
-    return any(origin(f"http://{via}") == origin(url) for via in route.via)
+def _named(served: Served, names: set[str]) -> Served:
+    """With those of the names that stand in its host's configuration: the ones it asks by."""
+    return replace(served, models=tuple(sorted(names & set(served.models))))
 
 
 def host_urls(folder: Path) -> Iterable[Served]:
-    """Every URL that a known host's configuration names."""
+    """Every URL that a known host's configuration names, with all its words."""
     for host, file in HOST_FILES:
-        for url in sorted(set(URL.findall(_text(folder / file)))):
-            yield Served(host, url)
+        text = _text(folder / file)
+        for url in sorted(set(URL.findall(text))):
+            yield Served(host, url, tuple(WORD.findall(text)))
 
 
 def _text(file: Path) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkgate.change.protect import Routes
 from sparkgate.change.release import is_up
 from sparkgate.engine_state import Status
 from sparkgate.fleet import Fleet
 from sparkgate.machine.memory import Memory
 from sparkgate.machine.origins import origin
+from sparkgate.routes import RoutedModel
 from sparkgate.runtimes.spec import Look
+
+Routes = tuple[RoutedModel, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +36,35 @@ class Scene:
         return look is not None and is_up(look)
 
     def occupies(self, name: str) -> bool:
-        """Whether something at its URL holds a model; a router holds none."""
+        """Whether something at its URL may hold a model: also what wants a key, or is too busy to answer."""
         status = self.statuses[name]
-        return not status.front and status.state in ("ready", "loading", "wedged", "sleeping")
+        return not status.front and status.state != "down"
+
+
+def leads_to(route: RoutedModel, url: str) -> bool:
+    """Whether a route goes to this engine at first."""
+    return any(origin(f"http://{via}") == origin(url) for via in route.via)
 
 
 def look_around(fleet: Fleet) -> Scene:
     """Ask everybody; changes nothing."""
     statuses = fleet.statuses()
-    answering = {name: one for name, one in statuses.items() if one.front and one.state != "down"}
+    answering = {
+        name: one for name, one in statuses.items() if one.state != "down" and _may_be_router(name, one, fleet)
+    }
     return Scene(
         looks={name: fleet.look(name) for name in fleet.catalogue},
         statuses=statuses,
-        routers={name: fleet.routes(name, one.engine) for name, one in answering.items()},
+        routers={name: fleet.routes(name, one.engine if one.front else "litellm") for name, one in answering.items()},
         memory=fleet.memory(),
     )
+
+
+def _may_be_router(name: str, status: Status, fleet: Fleet) -> bool:
+    """One that is slow, or wants a key, does not say what it is; it then counts as what could do harm."""
+    entry = fleet.catalogue[name]
+    unknown = status.state == "unknown" and not entry.runtime and not entry.engine
+    return status.front or fleet.kind(name).front or unknown
 
 
 def in_the_place_of(target: str, fleet: Fleet, scene: Scene) -> list[str]:
@@ -65,6 +81,21 @@ def in_the_place_of(target: str, fleet: Fleet, scene: Scene) -> list[str]:
         for name, entry in others.items()
         if scene.is_up(name) or (scene.occupies(name) and _is_all_there_is(scene.looks[name], origin(entry.url), owned))
     ]
+
+
+def evicted_by(target: str, fleet: Fleet, scene: Scene) -> tuple[str, ...]:
+    """Models without an entry of their own that a daemon lets go of when it loads the target."""
+    entry = fleet.catalogue[target]
+    if entry.beside or not fleet.resident(target):
+        return ()
+    same = [other for other in fleet.catalogue.values() if origin(other.url) == origin(entry.url)]
+    known = {other.model.removesuffix(":latest") for other in same}
+    held = [model for model in scene.statuses[target].models or () if model.held]
+    return tuple(
+        model.id
+        for model in held
+        if not known & {(name or "").removesuffix(":latest") for name in (model.id, model.root)}
+    )
 
 
 def _is_all_there_is(look: Look | None, place: tuple[str, int], owned: set[tuple[str, int]]) -> bool:

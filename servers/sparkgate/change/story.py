@@ -9,6 +9,7 @@ from typing import Any
 from sparkgate.change.jobs import Job
 
 LAST_STEPS = 12
+ORPHANED = "its gate is gone; the next gate goes on with it"
 
 
 def job_as_json(
@@ -26,7 +27,7 @@ def job_as_json(
         "elapsed_s": round(end_s - job.created_s, 1),
         "expected_s": None if outage_s is None else round(outage_s, 1),
         "code": job.code,
-        "message": job.message,
+        "message": ORPHANED if job.orphaned else job.message,
         "rolled_back": job.result.get("rolled_back"),
         "diagnosis": job.result.get("diagnosis"),
         "models": job.result.get("models"),

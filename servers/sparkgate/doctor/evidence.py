@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from sparkgate import log as events
-from sparkgate.change.protect import Routes, Served, served_by
+from sparkgate.change.protect import Served, served_by
+from sparkgate.change.scene import Routes, Scene
 from sparkgate.doctor.chat import Chat, ask_chat
 from sparkgate.doctor.machine import Machine, read_machine
 from sparkgate.engine_settings import EngineSettings
@@ -167,7 +168,8 @@ def gather(fleet: Fleet, name: str, box: Box, folder: Path | None = None) -> Evi
     """Everything of one engine; `folder` is the home folder, in which hosts of agents have their configuration."""
     entry, look = fleet.catalogue[name], box.looks.get(name)
     status = box.statuses.get(name) or Status(name, entry.engine or "unknown", "unknown")
-    hosts = served_by(name, fleet, box.routers, folder)
+    scene = Scene(box.looks, {**box.statuses, name: status}, box.routers, box.memory)
+    hosts = served_by(name, fleet, scene, folder)
     bare = Evidence(
         name,
         entry,

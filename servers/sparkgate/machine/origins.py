@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import platform
+import re
+from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 THIS_MACHINE = "localhost"
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "host.docker.internal"})
+LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "host.docker.internal"})
 PORTS = {"http": 80, "https": 443}
 
 
@@ -18,7 +21,33 @@ def origin(url: str) -> tuple[str, int]:
     except (ValueError, KeyError):
         return "", 0
     host = (parts.hostname or "").lower()
-    return (THIS_MACHINE if host in LOCAL_NAMES or host == platform.node().lower() else host), port
+    return (THIS_MACHINE if _is_here(host) else host), port
+
+
+def _is_here(host: str) -> bool:
+    """By a name of this machine, a loopback address, or one of its own; names are not looked up."""
+    if host in LOCAL_NAMES or host == platform.node().lower():
+        return True
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return plain.is_loopback or plain.is_unspecified or str(plain) in own_addresses()
+
+
+def own_addresses(proc: Path = Path("/proc")) -> frozenset[str]:
+    """IP addresses of this machine's own interfaces (`/proc/net/fib_trie`, `/proc/net/if_inet6`)."""
+    four, six = _read(proc / "net/fib_trie"), _read(proc / "net/if_inet6")
+    local = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", four)
+    return frozenset([*local, *(str(ip_address(bytes.fromhex(row.split()[0]))) for row in six.splitlines() if row)])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
 
 
 def local_port(url: str) -> int | None:

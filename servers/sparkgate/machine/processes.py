@@ -103,6 +103,11 @@ def members(leader: Process, mark: str) -> list[Process]:
     return sorted(found, key=lambda one: one.pid != leader.pid)
 
 
+def has_variable(pid: int, name: str) -> bool:
+    """Whether a process was started with an environment variable of this name; False when that is not to be seen."""
+    return any(word.startswith(os.fsencode(f"{name}=")) for word in _environment(pid))
+
+
 def tree(pid: int) -> list[Process]:
     """A running process and all that descend from it, itself first."""
     parents = {one: fields[1] for one in _pids() if (fields := _stat(one)) and fields[0] not in "ZX"}

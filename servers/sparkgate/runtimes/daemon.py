@@ -183,6 +183,8 @@ class DaemonRuntime:
 
     def _gives_way(self, model: Model, kept: str) -> bool:
         """Whether a model must leave before ours is loaded: all but the copy that is kept and what may run beside."""
+        if self._place.entry.beside and not self._is_ours(model):
+            return False
         names = {_bare(model.id), _bare(model.root or "")}
         return model.held and model.copy != kept and not names & set(map(_bare, self._place.beside))
 

@@ -26,6 +26,7 @@ from sparkgate.machine.processes import (
     all_end_within,
     birth,
     command_of,
+    has_variable,
     members,
     signal_all,
     started_at_s,
@@ -68,9 +69,11 @@ class ProcessRuntime:
         found = self._found(launch)
         base = Look("stopped", argv=self._place.entry.command, environment=self._environment())
         if found:
-            return replace(
-                base, state="running", pids=tuple(one.pid for one in found), since_s=started_at_s(found[0].pid)
-            )
+            pids, since_s = tuple(one.pid for one in found), started_at_s(found[0].pid)
+            if self._is_headless(launch, found):
+                detail = f"its main process {launch.pid} has ended, and processes of it are left"
+                return replace(base, state="failed", pids=pids, exit_code=launch.exit_code, detail=detail)
+            return replace(base, state="running", pids=pids, since_s=since_s)
         if launch.exit_code is not None and not launch.stopped:
             return replace(base, state="failed", exit_code=launch.exit_code)
         return base
@@ -78,8 +81,11 @@ class ProcessRuntime:
     def start(self) -> None:
         if not self._place.entry.command:
             raise RuntimeFault("not_configured", f"engines.{self._place.name} needs a command to be started")
-        if self._found(self._launch()):
+        before = self._launch()
+        found = self._found(before)
+        if found and not self._is_headless(before, found):
             return
+        self._end(before, found, 0.0)
         launch = Launch(mark=f"{self._place.name}:{secrets.token_hex(8)}")
         self._write(launch)
         try:
@@ -104,7 +110,10 @@ class ProcessRuntime:
         with _records:
             launch = self._launch()
             self._write(replace(launch, stopped=True))
-        found = self._found(launch)
+        self._end(launch, self._found(launch), grace_s)
+
+    def _end(self, launch: Launch, found: list[Process], grace_s: float) -> None:
+        """Ask processes to end, and kill those that have not after `grace_s` seconds. Raises RuntimeFault."""
         signal_all(found, signal.SIGTERM)
         all_end_within(found, grace_s)
         for _ in range(KILL_ROUNDS):
@@ -150,12 +159,18 @@ class ProcessRuntime:
     def _found(self, launch: Launch) -> list[Process]:
         return (members(launch.leader, f"{MARK}={launch.mark}") if launch.mark else []) or self._adopted()
 
+    def _is_headless(self, launch: Launch, found: list[Process]) -> bool:
+        """Whether these are what a main process has left that did not end by itself, and none of them serves."""
+        if not launch.pid or launch.exit_code == 0 or any(one == launch.leader for one in found):
+            return False
+        port = urlsplit(self._place.entry.url).port
+        return not (port and {one.pid for one in found} & set(listening_pids(port)))
+
     def _adopted(self) -> list[Process]:
-        """A process that somebody started by hand with the very command of the catalogue, and what it started."""
+        """What somebody started by hand with the command of the catalogue; not what we started for another entry."""
         port, command = urlsplit(self._place.entry.url).port, self._place.entry.command
         for pid in listening_pids(port) if port and command else ():
-            found = command_of(pid)
-            if found[1:] == command[1:] and Path(found[0]).name == Path(command[0]).name:
+            if _is_same(command_of(pid), command) and not has_variable(pid, MARK):
                 return tree(pid)
         return []
 
@@ -170,3 +185,11 @@ class ProcessRuntime:
             now = self._launch()
             if now.mark == launch.mark:
                 self._write(replace(now, exit_code=code if code >= 0 else 128 - code))
+
+
+def _is_same(found: Sequence[str], command: Sequence[str]) -> bool:
+    """Whether a process was started with `command`; a script stands behind its interpreter in its own words."""
+    return any(
+        words and Path(words[0]).name == Path(command[0]).name and words[1:] == tuple(command[1:])
+        for words in (tuple(found), tuple(found[1:]))
+    )
