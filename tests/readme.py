@@ -57,11 +57,12 @@ def engines_table() -> str:
     met = {"recorded": "recording of a running one", "documented": "answers made from its documentation"}
     lines = ["| engine | usual port | recognised and read against | a model is changed by |", "|---|---|---|---|"]
     for engine in sorted(ENGINES.values(), key=lambda engine: engine.title.lower()):
-        source = met[recording(engine.name)["source"]] + (", and a real one" if engine.name == "llamacpp" else "")
+        source = met[recording(engine.name)["source"]] + (", and a real one" if engine.name in RUN_FOR_REAL else "")
         lines.append(f"| {engine.title} | {engine.port} | {source} | {changed_by(engine)} |")
     return "\n".join(lines)
 
 
+RUN_FOR_REAL = ("llamacpp", "llamacpp-router", "litellm", "vllm")
 RUNTIME_WORDS = {
     "process": ("a process it starts itself", "for real, with real engines"),
     "docker": ("a container", "answers of docker's documentation; no container was run"),
