@@ -104,6 +104,10 @@ class EngineBox:
         assert ended["state"] == "done", ended
         return ended
 
+    def tried(self, name: str, host: Host) -> dict[str, Any]:
+        """Load an engine; how it ended, or why it was refused."""
+        return self.finished(host, host.call("engine_load", {"name": name}))
+
     def finished(self, host: Host, answer: dict[str, Any]) -> dict[str, Any]:
         """The job of an answer at its end."""
         while answer.get("state") == "running":

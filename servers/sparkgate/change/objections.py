@@ -10,11 +10,12 @@ from sparkgate.change.fit import Fit
 from sparkgate.change.protect import Served
 from sparkgate.change.release import listener_words
 from sparkgate.change.scene import Routes, Scene, leads_to
-from sparkgate.engine_settings import ControlSettings
+from sparkgate.engine_settings import ControlSettings, EngineSettings
 from sparkgate.fleet import Fleet
 from sparkgate.machine.listeners import is_listened
 from sparkgate.machine.origins import local_port, origin
 from sparkgate.routes import leaks
+from sparkgate.runtimes.daemon import LISTS_ALL
 
 FALL_BACK = frozenset({"litellm", "unknown"})
 """Routers that send a request elsewhere when its engine is down, and what does not say what it is."""
@@ -25,6 +26,7 @@ REFUSALS = {
     "cannot_stop": "{name} runs and is only watched: stop it, give it a runtime, or mark it beside = true",
     "owner_unknown": "who owns {name} cannot be asked ({detail})",
     "daemon_down": "nobody answers at {url}, where {name} would be loaded; start the daemon first",
+    "unknown_model": "{name} has no model {model}; there are {there}",
     "no_program": "{program}, which starts {name}, is not there or may not be run",
     "no_weights": "the weights of {name} are not at {path}",
     "port_in_use": "port {port} of {name} is listened on already by {holder}; stop that first",
@@ -94,10 +96,21 @@ def _cannot_start(draft: Draft) -> Iterator[Refusal]:
     entry = draft.fleet.catalogue[draft.start]
     if draft.fleet.resident(draft.start) and draft.scene.statuses[draft.start].state == "down":
         yield refusal("daemon_down", name=draft.start, url=entry.url)
+    if missing := _missing_model(draft, entry):
+        yield refusal("unknown_model", name=draft.start, model=entry.model, there=missing)
     if entry.runtime == "process" and entry.command and not draft.fleet.finds(entry.command[0]):
         yield refusal("no_program", name=draft.start, program=entry.command[0])
     if entry.weights and not Path(entry.weights).expanduser().exists():
         yield refusal("no_weights", name=draft.start, path=entry.weights)
+
+
+def _missing_model(draft: Draft, entry: EngineSettings) -> str:
+    """The models a daemon lists, when it lists all it has and the wanted one is not among them; else ""."""
+    status = draft.scene.statuses[draft.start]
+    if not draft.fleet.resident(draft.start) or status.engine not in LISTS_ALL or not status.models:
+        return ""
+    names = {name for model in status.models for name in (model.id, model.root)}
+    return "" if entry.model in names else ", ".join(model.id for model in status.models[:20])
 
 
 def _in_the_way(draft: Draft) -> Iterator[Refusal]:
