@@ -15,8 +15,16 @@ import pytest
 from real_llamacpp import ensure_installed
 
 from sparkgate.engines import ENGINES
-from sparkgate.failures.diagnosis import LINES_MAX, LOG_MAX_CHARS, Diagnosis, diagnose, last_run, masked, stalled
-from sparkgate.failures.table import TABLE, Failure, load_failures, parse
+from sparkgate.failures.diagnosis import (
+    LINES_MAX,
+    LOG_MAX_CHARS,
+    Diagnosis,
+    diagnose,
+    last_run,
+    stalled,
+    without_secrets,
+)
+from sparkgate.failures.table import TABLE, Row, load_failures, parse
 from sparkgate.policy.local import free_port
 from sparkgate.runtimes.spec import Look
 
@@ -28,27 +36,27 @@ SYMPTOMS = load_failures().row("wrapper").samples
 KILL = "Out of memory: Killed process {pid} (VLLM::EngineCor) total-vm:98304000kB, anon-rss:61440000kB"
 
 
-def named(row: Failure | tuple[Failure, str]) -> str:
-    return row.id if isinstance(row, Failure) else row[0].id
+def named(row: Row | tuple[Row, str]) -> str:
+    return row.id if isinstance(row, Row) else row[0].id
 
 
 # --- the table
 
 
 @pytest.mark.parametrize("row", ROWS, ids=named)
-def test_a_row_has_a_sample_and_a_line_that_looks_alike(row: Failure) -> None:
+def test_a_row_has_a_sample_and_a_line_that_looks_alike(row: Row) -> None:
     assert row.samples and row.near
     assert row.cause.endswith(".") and row.advice.endswith(".")
 
 
 @pytest.mark.parametrize("case", SAMPLES, ids=named)
-def test_a_sample_gives_its_row_before_every_other(case: tuple[Failure, str]) -> None:
+def test_a_sample_gives_its_row_before_every_other(case: tuple[Row, str]) -> None:
     row, sample = case
     assert next(other.id for other in ROWS if other.pattern.search(sample.lower())) == row.id
 
 
 @pytest.mark.parametrize("case", SAMPLES, ids=named)
-def test_a_sample_alone_is_diagnosed(case: tuple[Failure, str]) -> None:
+def test_a_sample_alone_is_diagnosed(case: tuple[Row, str]) -> None:
     row, sample = case
     found = diagnose([sample])
     assert found.id == ("unknown" if row.kind == "symptom" else row.id)
@@ -57,21 +65,21 @@ def test_a_sample_alone_is_diagnosed(case: tuple[Failure, str]) -> None:
 
 
 @pytest.mark.parametrize("case", NEAR, ids=named)
-def test_a_line_that_looks_alike_is_no_failure(case: tuple[Failure, str]) -> None:
+def test_a_line_that_looks_alike_is_no_failure(case: tuple[Row, str]) -> None:
     row, line = case
     assert not row.pattern.search(line.lower())
     assert diagnose([line]).id == "unknown"
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.kind != "symptom"], ids=named)
-def test_a_symptom_never_wins_over_a_cause(row: Failure) -> None:
+def test_a_symptom_never_wins_over_a_cause(row: Row) -> None:
     for symptom in SYMPTOMS:
         assert diagnose([symptom, row.samples[0]]).id == row.id
         assert diagnose([row.samples[0], symptom]).id == row.id
 
 
 @pytest.mark.parametrize("row", ROWS, ids=named)
-def test_a_pattern_is_lower_case_and_linear(row: Failure) -> None:
+def test_a_pattern_is_lower_case_and_linear(row: Row) -> None:
     for text in filter(None, (row.pattern.pattern, row.until and row.until.pattern)):
         assert not re.search(r"[A-Z]", text), "the line is searched in lower case"
         assert not re.search(r"(?<!\\)[*+]", without_sets(text)), "a repeat without a bound"
@@ -303,7 +311,7 @@ def test_evidence_is_short_printable_and_holds_what_was_matched() -> None:
     ],
 )
 def test_evidence_holds_no_secret(text: str, secret: str) -> None:
-    assert secret not in masked(text)
+    assert secret not in without_secrets(text)
     found = diagnose([f"ValueError: {text} address already in use"])
     assert found.id == "port_in_use" and secret not in found.evidence
 
@@ -318,11 +326,11 @@ def test_evidence_holds_no_secret(text: str, secret: str) -> None:
     ],
 )
 def test_masking_leaves_what_is_no_secret(text: str) -> None:
-    assert masked(text) == text
+    assert without_secrets(text) == text
 
 
 def test_a_text_that_cannot_be_judged_is_withheld() -> None:
-    assert masked("x" * 20_000) == "[withheld]"
+    assert without_secrets("x" * 20_000) == "[withheld]"
 
 
 def test_what_a_group_matched_is_masked_too() -> None:

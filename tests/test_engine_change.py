@@ -19,6 +19,8 @@ from recorded_engine import RecordedEngine
 from resident_engine import Knobs, ResidentEngine
 
 from sparkgate.change.lock import MachineLock
+from sparkgate.change.phases import PHASES
+from sparkgate.change.protect import HOST_FILES
 from sparkgate.policy.local import free_port
 
 
@@ -406,13 +408,15 @@ def test_a_person_can_keep_the_new_engine(engines: EngineBox) -> None:
 
 
 def test_an_engine_that_a_known_host_is_configured_for_is_protected_unasked(engines: EngineBox) -> None:
-    config = engines.box.root / ".hermes" / "config.yaml"
-    config.parent.mkdir()
-    config.write_text(f"model:\n  base_url: http://localhost:{engines.ports['old']}/v1\n")
     host = engines.host()
     engines.load("old", host)
-    refused = host.call("engine_swap", {"name": "new"})
-    assert refused["code"] == "needs_confirmation" and "Hermes" in refused["message"]
+    for program, file in HOST_FILES:
+        config = engines.box.root / file
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(f"base_url: http://localhost:{engines.ports['old']}/v1\n")
+        refused = host.call("engine_swap", {"name": "new"})
+        assert refused["code"] == "needs_confirmation" and program in refused["message"]
+        config.unlink()
     assert engines.actions()[-1] == ("swap", "new", "withheld")
 
 
@@ -521,7 +525,10 @@ def test_loading_one_model_of_a_daemon_does_not_throw_out_another_unasked(engine
     """The other has no entry in the catalogue; a daemon would make room for the new one by itself."""
     with ResidentEngine("ollama", Knobs()) as daemon:
         daemon.hold("b")
-        engines.more = f'[engines.a]\nurl = "{daemon.url}"\nengine = "ollama"\nruntime = "daemon"\nmodel = "a"\nchat = false\npatience_s = 20\n'
+        engines.more = (
+            f'[engines.a]\nurl = "{daemon.url}"\nengine = "ollama"\nruntime = "daemon"\nmodel = "a"\n'
+            "chat = false\npatience_s = 20\n"
+        )
         engines.configure()
         host = engines.host()
         refused = host.call("engine_load", {"name": "a"})
@@ -544,6 +551,11 @@ HELD = {
     "back_release": "keep-port-new",
 }
 """Phase of a swap → what keeps the job in it until the habit is dropped."""
+
+
+def test_every_phase_is_one_in_which_a_gate_is_killed_or_is_over_at_once() -> None:
+    at_once = {"recheck", "start", "back_start"}
+    assert {*HELD, "idle", "confirm", *at_once} == set(PHASES)
 
 
 @pytest.mark.parametrize("phase", HELD)

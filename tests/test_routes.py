@@ -14,7 +14,7 @@ from real_litellm import running
 from recorded_engine import RecordedEngine
 
 from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError, free_port
-from sparkgate.routes import ANSWER_BYTES_MAX, Place, RoutedModel, leaks, place_of, read_routes, words
+from sparkgate.routes import ANSWER_BYTES_MAX, RoutedModel, Where, leaks, place_of, read_routes, words
 
 ANSWERS: dict[str, dict[str, list[Any]]] = json.loads((Path(__file__).parent / "routes_answers.json").read_text())
 """What LiteLLM 1.108.7 answered, trimmed to what is read: engines on ports 8000 and 8001, a cloud elsewhere."""
@@ -38,7 +38,7 @@ def recorded(name: str) -> dict[str, RoutedModel]:
 
 # -- places
 
-PLACES: list[tuple[str, Place]] = [
+PLACES: list[tuple[str, Where]] = [
     ("http://127.0.0.1:8000/v1", "box"),
     ("http://127.8.9.1", "box"),
     ("http://localhost:8000", "box"),
@@ -85,7 +85,7 @@ PLACES: list[tuple[str, Place]] = [
 
 
 @pytest.mark.parametrize(("api_base", "place"), PLACES)
-def test_the_place_of_an_address_is_told_without_looking_a_name_up(api_base: str, place: Place) -> None:
+def test_the_place_of_an_address_is_told_without_looking_a_name_up(api_base: str, place: Where) -> None:
     assert place_of(api_base) == place
 
 
@@ -208,7 +208,7 @@ def test_a_kind_of_fallbacks_that_is_not_told_leaves_them_unknown() -> None:
 
 
 def test_an_operator_says_of_an_address_what_nobody_can_see() -> None:
-    places: dict[str, Place | None] = {"127.0.0.1:8000": None, "api.cloud.example": "lan", "ollama": "box"}
+    places: dict[str, Where | None] = {"127.0.0.1:8000": None, "api.cloud.example": "lan", "ollama": "box"}
     found = {route.name: route for route in read_routes(answering(ANSWERS["litellm"]), places=places) or ()}
     assert [found[name].off_box for name in ("spark-only", "cloud", "daemon", "paid")] == [None, False, False, True]
 

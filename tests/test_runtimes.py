@@ -19,7 +19,7 @@ from sparkgate.policy.local import LocalDoor
 from sparkgate.runtimes import docker, kubernetes, owner, sparkrun, systemd
 from sparkgate.runtimes.docker import DockerRuntime, size
 from sparkgate.runtimes.kubernetes import KubernetesRuntime, role_for
-from sparkgate.runtimes.owner import EVERYWHERE, fault, hide, is_trouble, masked, note_of, printed, trouble
+from sparkgate.runtimes.owner import EVERYWHERE, fault, hide, is_trouble, note_of, printed, trouble, without_flag_values
 from sparkgate.runtimes.sparkrun import SparkrunRuntime
 from sparkgate.runtimes.spec import Place, Runtime, RuntimeFault
 from sparkgate.runtimes.systemd import SystemdRuntime
@@ -123,7 +123,7 @@ REFUSALS = [
     ("systemd", "unreachable", "System has not been booted with systemd as init system (PID 1). Can't operate."),
     ("systemd", "unreachable", "Failed to connect to bus: No medium found"),
     ("systemd", "unreachable", "Failed to connect to bus: No such file or directory"),
-    ("systemd", "masked", "Failed to start vllm.service: Unit vllm.service is masked."),
+    ("systemd", "without_flag_values", "Failed to start vllm.service: Unit vllm.service is without_flag_values."),
     ("systemd", "absent", "Failed to start vllm.service: Unit vllm.service not found."),
     ("systemd", "absent", "Failed to stop vllm.service: Unit vllm.service not loaded."),
     ("systemd", "start_limit", "vllm.service: Start request repeated too quickly."),
@@ -207,7 +207,7 @@ def test_values_of_the_catalogue_stand_in_no_error_and_no_plan(
 
 def test_words_that_are_no_secret_stay(place: Make) -> None:
     words = ("vllm", "serve", "m", "--api-key", KEY, "--max-num-batched-tokens", "8192", "--tokenizer", "t")
-    assert masked(words) == (*words[:4], "***", *words[5:])
+    assert without_flag_values(words) == (*words[:4], "***", *words[5:])
     assert hide("port 8000 of big", place("big", "docker", "run", "-e", "A=8", "--name", "big")) == "port 8000 of big"
 
 
@@ -505,7 +505,7 @@ UNITS: list[tuple[dict[str, str], str, int | None, bool | None, str]] = [
         "starts it no more",
     ),
     ({"active": "inactive", "LoadState": "not-found"}, "stopped", None, None, "there is no unit vllm.service"),
-    ({"active": "inactive", "LoadState": "masked"}, "stopped", None, None, "masked"),
+    ({"active": "inactive", "LoadState": "without_flag_values"}, "stopped", None, None, "without_flag_values"),
 ]
 
 

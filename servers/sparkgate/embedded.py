@@ -17,20 +17,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
-from sparkgate.embedded_files import (
-    EmbeddedError,
-    Progress,
-    exclusive,
-    private_folder,
-    read,
-    rotate,
-    silent,
-    tail,
-    write_private,
-)
+from sparkgate.embedded_files import EmbeddedError, Progress, exclusive, silent
 from sparkgate.embedded_install import LOCK, PINNED, Installer, Program
 from sparkgate.embedded_process import start
 from sparkgate.embedded_settings import settings_yaml
+from sparkgate.machine.files import private_folder, rotate, tail, text_of, write_private
 from sparkgate.machine.processes import Process
 from sparkgate.policy.local import LocalDoor, LocalDoorError, free_port, is_free
 
@@ -173,7 +164,7 @@ class Embedded:
     def _serves(self, record: _Record, source: str, port: int | None, engines_yaml: str | None) -> bool:
         same = record.source == source and port in (None, record.port)
         if engines_yaml is not None:
-            same = same and read(self.settings) == self._settings_text(engines_yaml)
+            same = same and text_of(self.settings) == self._settings_text(engines_yaml)
         current = same and (source != PINNED or self._installer.is_current(source))
         return current and self.status().state == "running"
 
@@ -239,14 +230,14 @@ class Embedded:
         return env
 
     def _settings_text(self, engines_yaml: str | None) -> str:
-        engines = engines_yaml or read(self.root / "engines.yml") or None
+        engines = engines_yaml or text_of(self.root / "engines.yml") or None
         return _HEAD + settings_yaml(self._secret(), engines)
 
     def _secret(self) -> str:
         kept = self.root / "secret"
-        if not read(kept):
+        if not text_of(kept):
             write_private(kept, secrets.token_hex(32))
-        return read(kept)
+        return text_of(kept)
 
     def _source(self, asked: str | None, record: _Record) -> str:
         source = asked or record.source or PINNED
@@ -262,7 +253,7 @@ class Embedded:
 
     def _read(self) -> _Record:
         try:
-            return _Record(**json.loads(read(self.root / "instance.json")))
+            return _Record(**json.loads(text_of(self.root / "instance.json")))
         except (ValueError, TypeError):
             return _Record()
 

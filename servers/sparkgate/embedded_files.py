@@ -1,13 +1,13 @@
-"""Files and locks of the embedded SearXNG: readable by their owner only, written whole or not at all."""
+"""What the parts of the embedded SearXNG share: its error, its progress, and the lock of its folder."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+
+from sparkgate.machine.files import open_private, private_folder
 
 Progress = Callable[[str], None]
 
@@ -18,46 +18,6 @@ class EmbeddedError(Exception):
 
 def silent(_: str) -> None:
     """A `Progress` that says nothing."""
-
-
-def private_folder(path: Path) -> Path:
-    """Make `path` (mode 0700) with its parents."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.chmod(0o700)
-    return path
-
-
-def open_private(path: Path, mode: Literal["w", "a"]) -> IO[str]:
-    """Open a text file to write; a new one gets mode 0600."""
-    return open(path, mode, encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` by `text` in one step, mode 0600."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)
-    with open_private(fresh, "w") as out:
-        out.write(text)
-    fresh.replace(path)
-
-
-def read(path: Path) -> str:
-    """The text of a file; empty when it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def tail(path: Path, lines: int) -> list[str]:
-    """The last `lines` lines of a log; empty when there is none."""
-    return read(path).splitlines()[-lines:] if lines > 0 else []
-
-
-def rotate(path: Path, limit_bytes: int = 1_000_000) -> None:
-    """Put a log longer than `limit_bytes` aside as `NAME.1`, over an older one."""
-    if path.exists() and path.stat().st_size > limit_bytes:
-        path.replace(path.with_name(path.name + ".1"))
 
 
 @contextmanager

@@ -18,17 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkgate.embedded_files import (
-    EmbeddedError,
-    Progress,
-    exclusive,
-    open_private,
-    private_folder,
-    read,
-    silent,
-    tail,
-    write_private,
-)
+from sparkgate.embedded_files import EmbeddedError, Progress, exclusive, silent
+from sparkgate.machine.files import open_private, private_folder, tail, text_of, write_private
 
 LOCK = Path(__file__).with_name("searxng_lock.txt")
 PINNED = "pinned"
@@ -121,7 +112,7 @@ class Installer:
         return next((found for found in (target, *sorted(target.iterdir())) if _is_checkout(found)), target)
 
     def _holds(self, plan: _Plan) -> bool:
-        return read(self._venv / "installed") == plan.key
+        return text_of(self._venv / "installed") == plan.key
 
     def _build(self, plan: _Plan) -> None:
         fresh = self.folder / "venv.new"

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 
-from sparkgate.embedded_files import EmbeddedError, open_private
+from sparkgate.embedded_files import EmbeddedError
+from sparkgate.machine.files import open_private
 from sparkgate.machine.processes import Process, birth
 
 

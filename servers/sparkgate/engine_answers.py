@@ -16,7 +16,7 @@ from sparkgate.change.story import job_as_json
 from sparkgate.doctor.examination import examine, findings_as_json
 from sparkgate.engine_report import all_reports
 from sparkgate.engines.spec import line
-from sparkgate.failures.diagnosis import masked
+from sparkgate.failures.diagnosis import without_secrets
 from sparkgate.machine.commands import runner
 from sparkgate.policy.audit import Caller
 from sparkgate.services import Live, Services
@@ -104,7 +104,7 @@ def readable(lines: list[str]) -> list[str]:
     shown: list[str] = []
     left = LOG_ANSWER_CHARS
     for text in reversed(lines):
-        words = line(masked(text[:LINE_MAX_CHARS]))
+        words = line(without_secrets(text[:LINE_MAX_CHARS]))
         left -= len(words) + 8
         if left < 0:
             break

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from sparkgate import log
-from sparkgate.change.readiness import LOG_LINES, stage_of
+from sparkgate.change.readiness import STAGE_LINES, stage_of
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import State, Status, as_json
 from sparkgate.engines.spec import line
@@ -25,7 +25,6 @@ from sparkgate.runtimes.spec import Look, Owned
 
 ReadMemory = Callable[[], Memory]
 ROUTES = 5
-UP = ("running", "starting")
 OWNED_STATES: dict[Owned, State] = {
     "running": "starting",
     "starting": "starting",
@@ -98,8 +97,8 @@ def report(name: str, fleet: Fleet, memory: ReadMemory, rates: Rates, *, prove: 
     What is not known is left out; every number that is measured names its source.
     """
     look = fleet.look(name)
-    status = _together(fleet.status(name, prove=prove), look, resident=fleet.catalogue[name].runtime == "daemon")
-    lines = fleet.log(name, LOG_LINES) if _may_tell(name, fleet, look) else ()
+    status = _together(fleet.status(name, prove=prove), look, resident=fleet.catalogue[name].resident)
+    lines = fleet.log(name, STAGE_LINES) if _may_tell(name, fleet, look) else ()
     status = replace(status, processor=processor_of(status.processor, lines, look, memory()))
     told = as_json(status)
     warnings = [*told.pop("warnings"), *_key_warning(fleet.catalogue[name])]
@@ -170,11 +169,10 @@ def _owner(kind: str, look: Look) -> dict[str, Any]:
 def _progress(name: str, fleet: Fleet, status: Status, look: Look | None) -> dict[str, Any]:
     """Its stage while it loads, or what ended it."""
     if status.state in ("starting", "loading"):
-        stage = stage_of(fleet.kind(name), fleet.log(name, LOG_LINES))
+        stage = stage_of(fleet.kind(name), fleet.log(name, STAGE_LINES))
         return {"stage": stage} if stage else {}
     if look is not None and look.state == "failed":
-        found = diagnose(fleet.log(name), look)
-        return {"diagnosis": {"id": found.id, "cause": found.cause, "evidence": found.evidence, "advice": found.advice}}
+        return {"diagnosis": diagnose(fleet.log(name), look).as_json()}
     return {}
 
 

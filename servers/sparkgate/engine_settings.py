@@ -40,6 +40,16 @@ class EngineSettings:
     )
     stop_grace_s: float = setting(30.0, "Seconds between asking it to end and killing it.", unit="s", low=0, high=3600)
 
+    @property
+    def base(self) -> str:
+        """Its URL without the `/v1` that clients of the OpenAI protocol add, ready for a path."""
+        return self.url.rstrip("/").removesuffix("/v1")
+
+    @property
+    def resident(self) -> bool:
+        """Whether its process stays up while its model comes and goes by request."""
+        return self.runtime == "daemon"
+
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:

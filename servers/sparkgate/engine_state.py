@@ -72,21 +72,20 @@ def status_of(name: str, entry: EngineSettings, door: LocalDoor, proof_door: Loc
     What answers decides what is asked, not what the catalogue says: a route that is harmless with one engine costs
     money or loads a model with another.
     """
-    base = entry.url.rstrip("/").removesuffix("/v1")
-    asked = Asked(lambda path: door.get(base + path))
+    asked = Asked(lambda path: door.get(entry.base + path))
     try:
         found = identify(asked)
         engine = found.engine if found.because and found.engine is not ENGINES["openai"] else None
         engine = engine or (_named(entry, asked) or found.engine)
         if engine is None:
-            return _stranger(name, entry, asked, base)
+            return _stranger(name, entry, asked)
         status = read(name, engine, Asked(asked.get, asked.answers, asked.failures, limit=STATE_REQUESTS))
     except LocalDoorError as error:
         return Status(name, entry.engine or "unknown", "down", warnings=(str(error),))
     if entry.engine and engine.name != entry.engine:
         return _warn(status, _OTHER.format(wanted=ENGINES[entry.engine].title, found=engine.title))
     if proof_door and status.state == "ready" and status.loaded and engine.completions and not engine.front:
-        return _proven(status, base + engine.completions, proof_door)
+        return _proven(status, entry.base + engine.completions, proof_door)
     return status
 
 
@@ -96,12 +95,12 @@ def _named(entry: EngineSettings, asked: Asked) -> Engine | None:
     return ENGINES.get(entry.engine) if speaks else None
 
 
-def _stranger(name: str, entry: EngineSettings, asked: Asked, base: str) -> Status:
+def _stranger(name: str, entry: EngineSettings, asked: Asked) -> Status:
     if asked.met(*NEEDS_KEY):
         return Status(name, entry.engine or "unknown", "unknown", warnings=(_KEY,))
     if asked.met(503):
         return Status(name, entry.engine or "unknown", "loading")
-    return Status(name, entry.engine or "unknown", "unknown", warnings=(_STRANGER.format(url=base),))
+    return Status(name, entry.engine or "unknown", "unknown", warnings=(_STRANGER.format(url=entry.base),))
 
 
 def read(name: str, engine: Engine, asked: Asked) -> Status:

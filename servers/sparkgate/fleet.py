@@ -1,4 +1,4 @@
-"""The engines of the catalogue, each with its owner and its door. It only reads."""
+"""The engines of the catalogue, each with its owner and its door. Only what `runtime` gives can change one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sparkgate.machine.memory import Held, Memory, available_gib, held, pressure
 from sparkgate.machine.origins import origin
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.local import LocalDoor, LocalDoorError
-from sparkgate.routes import ANSWER_BYTES_MAX, Places, RoutedModel, read_routes
+from sparkgate.routes import ANSWER_BYTES_MAX, RoutedModel, Whereabouts, read_routes
 from sparkgate.runtimes import RUNTIMES
 from sparkgate.runtimes.spec import Look, Place, Runtime
 
@@ -58,10 +58,10 @@ class Fleet:
         off_box: Sequence[str] = (),
     ) -> None:
         self.catalogue, self._state = catalogue, state
-        self._places: Places = dict.fromkeys(off_box, "off")
+        self._places: Whereabouts = dict.fromkeys(off_box, "off")
         self._run, self._spawn, self._guard = run, spawn, guard
         self._doors = ExitStack()
-        self._open: dict[tuple[str, float, int], LocalDoor] = {}
+        self._open: dict[tuple[object, ...], LocalDoor] = {}
         self._opening = threading.Lock()
         self._runtimes: dict[str, Runtime] = {}
 
@@ -96,10 +96,11 @@ class Fleet:
     def door(self, name: str, timeout_s: float | None = None, cap_bytes: int = 1_000_000) -> LocalDoor:
         """A door to one engine, the same each time; closed with the fleet."""
         entry = self.catalogue[name]
-        key = (name, timeout_s or entry.timeout_s, cap_bytes)
+        headers = authorization(entry)
+        key = (name, timeout_s or entry.timeout_s, cap_bytes, *headers.values())
         with self._opening:
             if key not in self._open:
-                door = LocalDoor([entry.url], key[1], cap_bytes, self._guard, authorization(entry))
+                door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard, headers)
                 self._open[key] = self._doors.enter_context(door)
             return self._open[key]
 
@@ -108,18 +109,9 @@ class Fleet:
         runtime = self.runtime(name)
         return runtime.look() if runtime else None
 
-    def status(self, name: str, *, prove: bool = False) -> Status:
-        """What the engine itself says, with `prove` after one token."""
-        entry = self.catalogue[name]
-        with (
-            LocalDoor([entry.url], entry.timeout_s, guard=self._guard, headers=authorization(entry)) as door,
-            LocalDoor([entry.url], PROOF_S, guard=self._guard, headers=authorization(entry)) as patient,
-        ):
-            return status_of(name, entry, door, patient if prove else None)
-
-    def resident(self, name: str) -> bool:
-        """Whether its process stays up while its model comes and goes."""
-        return self.catalogue[name].runtime == "daemon"
+    def status(self, name: str, *, prove: bool = False, proof_s: float = PROOF_S) -> Status:
+        """What the engine itself says, with `prove` after one token, for which it has `proof_s` seconds."""
+        return status_of(name, self.catalogue[name], self.door(name), self.door(name, proof_s) if prove else None)
 
     def statuses(self) -> dict[str, Status]:
         """What every engine says of itself, asked at the same time."""
@@ -128,7 +120,7 @@ class Fleet:
 
     def routes(self, name: str, engine: str) -> tuple[RoutedModel, ...] | None:
         """Where the router `name`, of the kind `engine`, sends requests; None when it does not tell."""
-        url = base_url(self.catalogue[name])
+        url = self.catalogue[name].base
         door = self.door(name, cap_bytes=ANSWER_BYTES_MAX)
         try:
             return read_routes(lambda path: door.get(url + path), engine, self._places)
@@ -187,10 +179,6 @@ def _without(values: Sequence[str], text: str) -> str:
     for value in values:
         text = text.replace(value, "[withheld]")
     return text
-
-
-def base_url(entry: EngineSettings) -> str:
-    return entry.url.rstrip("/").removesuffix("/v1")
 
 
 def launch_digest(entry: EngineSettings) -> str:

@@ -18,15 +18,14 @@ from urllib.parse import quote, urlsplit
 
 from sparkgate.engines.spec import JSON, entries, line
 from sparkgate.identify import Asked, Get
+from sparkgate.machine.origins import LOCAL_NAMES
 
-Place = Literal["box", "lan", "off"]
+Where = Literal["box", "lan", "off"]
 """This machine; an address or name that only a private network has; anything else."""
 
 ANSWER_BYTES_MAX = 8_000_000
 """Longest answer a door should take: a catch-all makes LiteLLM list every model of a provider, 8.5 kB each."""
 
-_HOST_ALIASES = ("docker", "containers", "k3d", "minikube", "lima")
-BOX_NAMES = ("localhost", "localhost.localdomain", *(f"host.{name}.internal" for name in _HOST_ALIASES))
 LAN_SUFFIXES = (".svc", ".cluster.local", ".local", ".lan", ".home.arpa", ".internal", ".localdomain")
 _LAN_TEXT = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 169.254.0.0/16 fc00::/7 fe80::/10"
 LAN = tuple(ip_network(text) for text in _LAN_TEXT.split())
@@ -49,7 +48,7 @@ _PORTS = {"http": 80, "https": 443}
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 """A name that resolvers take for an address."""
 
-Places = Mapping[str, Place | None]
+Whereabouts = Mapping[str, Where | None]
 """What the operator says of an origin `host:port`, a host or a provider; None: nobody can tell what lies behind it."""
 
 
@@ -74,7 +73,7 @@ class RoutedModel:
     catch_all: bool = False
 
 
-def place_of(api_base: str) -> Place:
+def place_of(api_base: str) -> Where:
     """Where the host of a URL, or of `host:port`, is. Names are not looked up: one that only looks public is off."""
     host, _ = _host_port(api_base)
     try:
@@ -88,7 +87,7 @@ def place_of(api_base: str) -> Place:
 
 
 def read_routes(
-    get: Get, engine: str = "litellm", places: Places = MappingProxyType({})
+    get: Get, engine: str = "litellm", places: Whereabouts = MappingProxyType({})
 ) -> tuple[RoutedModel, ...] | None:
     """The routes of the router that `get` (path → answer) asks; None when it does not tell them, or wants a key.
 
@@ -109,7 +108,7 @@ def leaks(routes: Iterable[RoutedModel], origin: str) -> tuple[str, ...]:
     return tuple(
         route.name
         for route in by_name.values()
-        if any(_may_reach(one, origin) for one in _reached(route, by_name)) and _leads_off(route) is not False
+        if any(may_reach(one, origin) for one in _reached(route, by_name)) and _leads_off(route) is not False
     )
 
 
@@ -140,15 +139,15 @@ def _host_port(text: str) -> tuple[str, int | None]:
     return parts.hostname or "", port
 
 
-def _place_of_name(host: str) -> Place:
+def _place_of_name(host: str) -> Where:
     plain = host.removesuffix(".")
-    if plain in BOX_NAMES or plain.endswith(".localhost"):
+    if plain in LOCAL_NAMES or plain.endswith(".localhost"):
         return "box"
     single = host.isascii() and "." not in host and host != "" and not _NUMBER.fullmatch(host)
     return "lan" if single or plain.endswith(LAN_SUFFIXES) else "off"
 
 
-def _off_box(via: str, places: Places) -> bool | None:
+def _off_box(via: str, places: Whereabouts) -> bool | None:
     """Whether a first hop is off this box; the operator's word comes first."""
     host, _ = _host_port(via)
     for key in (via, host):
@@ -158,7 +157,7 @@ def _off_box(via: str, places: Places) -> bool | None:
     return None if via in UNTOLD else ":" not in via or place_of(via) == "off"
 
 
-def _may_reach(route: RoutedModel, origin: str) -> bool:
+def may_reach(route: RoutedModel, origin: str) -> bool:
     """Whether a route's first hop may be the engine at `origin`; of one that tells no hop, it may."""
     return not route.via or any(_may_be(via, origin) for via in route.via)
 
@@ -232,7 +231,7 @@ def _followed(route: RoutedModel, by_name: Mapping[str, RoutedModel]) -> RoutedM
 # -- LiteLLM
 
 
-def _litellm(get: Get, places: Places) -> tuple[RoutedModel, ...] | None:
+def _litellm(get: Get, places: Whereabouts) -> tuple[RoutedModel, ...] | None:
     """Addresses from /model/info, fallbacks from /v1/models, which resolves them as requests do.
 
     /router/settings is asked for hidden aliases only: it leaves default_fallbacks out when both sections of LiteLLM's
@@ -263,7 +262,7 @@ def _name(row: Row) -> str:
     return line(row.get("model_name"))
 
 
-def _made(name: str, rows: list[Row], fallbacks: tuple[str, ...] | None, places: Places) -> RoutedModel:
+def _made(name: str, rows: list[Row], fallbacks: tuple[str, ...] | None, places: Whereabouts) -> RoutedModel:
     vias = tuple(dict.fromkeys(_via(row) for row in rows))
     off = _any(_off_box(via, places) for via in vias) if vias else None
     return RoutedModel(name, vias, off, fallbacks, None, catch_all=name == "*")
@@ -371,7 +370,7 @@ def _object(row: Row, key: str) -> dict[str, JSON]:
 # -- llama-swap
 
 
-def _llamaswap(get: Get, places: Places) -> tuple[RoutedModel, ...] | None:
+def _llamaswap(get: Get, places: Whereabouts) -> tuple[RoutedModel, ...] | None:
     """Its names; a peer may be anywhere and a model's own `proxy` too, and no route tells their addresses."""
     answer = Asked(get).json("/v1/models")
     if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
@@ -379,14 +378,14 @@ def _llamaswap(get: Get, places: Places) -> tuple[RoutedModel, ...] | None:
     return tuple(_swapped(item, places) for item in entries(answer, "data"))
 
 
-def _swapped(item: Row, places: Places) -> RoutedModel:
+def _swapped(item: Row, places: Whereabouts) -> RoutedModel:
     peer = line(_object(_object(item, "meta"), "llamaswap").get("peerID"))
     via = f"peer {peer}" if peer else "llama-swap"
     off = _off_box(via, places) if via in places else None
     return RoutedModel(line(item.get("id")), (via,), off, (), False)
 
 
-READERS: Mapping[str, Callable[[Get, Places], tuple[RoutedModel, ...] | None]] = {
+READERS: Mapping[str, Callable[[Get, Whereabouts], tuple[RoutedModel, ...] | None]] = {
     "litellm": _litellm,
     "llama-swap": _llamaswap,
 }

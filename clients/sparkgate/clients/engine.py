@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import anyio
 import click
 from rich.table import Table
 from rich.text import Text
 
-from sparkgate import paths
 from sparkgate.clients import engine_change, engine_look
 from sparkgate.clients.engine_discover import discover
-from sparkgate.clients.output import console, fail, print_json
-from sparkgate.engine_settings import EngineSettings
+from sparkgate.clients.engine_options import CONFIG, JSON, open_fleet
+from sparkgate.clients.output import console, print_json
+from sparkgate.engine_report import Rates, all_reports
 from sparkgate.engines import ENGINES
-from sparkgate.settings import SettingsError, load
 
 COLOURS = {
     "ready": "green",
@@ -35,9 +34,9 @@ def engine() -> None:
 
 @engine.command()
 @click.argument("name", required=False)
-@click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
-@click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
-def status(name: str | None, config_file: str | None, as_json_: bool) -> None:
+@CONFIG
+@JSON
+def status(name: str | None, config_file: str | None, as_json: bool) -> None:
     """State, models and load of all engines, or of NAME, which is then asked for one token as well.
 
     Exit code 1 when an engine is neither ready nor stopped by its owner.
@@ -46,23 +45,13 @@ def status(name: str | None, config_file: str | None, as_json_: bool) -> None:
     Example:
       sparkgate engine status
     """
-    import anyio
-
-    from sparkgate.engine_report import Rates, all_reports
-    from sparkgate.fleet import Fleet
-    from sparkgate.machine.commands import runner, spawner
-
-    catalogue = _catalogue(config_file)
-    if name and name not in catalogue:
-        fail(f"there is no [engines.{name}]; there are {', '.join(catalogue) or 'none'}")
-    names = [name] if name else list(catalogue)
 
     async def ask() -> list[dict[str, Any]]:
-        with Fleet(catalogue, Path(paths.state_dir()), runner(), spawner()) as fleet:
-            return await all_reports(fleet, names, Rates(), prove=bool(name))
+        with open_fleet(config_file, name) as fleet:
+            return await all_reports(fleet, [name] if name else list(fleet.catalogue), Rates(), prove=bool(name))
 
     found = anyio.run(ask)
-    if as_json_:
+    if as_json:
         print_json({"engines": found})
     else:
         console().print(_table(found) if found else "no engine is in the catalogue; add [engines.NAME] with a url")
@@ -73,13 +62,6 @@ def _as_it_should_be(one: dict[str, Any]) -> bool:
     """Ready, or stopped by an owner that can start it again: of several engines only one is up."""
     stopped = one.get("runtime", {}).get("state") == "stopped"
     return bool(one["state"] == "ready" or (one["state"] == "down" and stopped))
-
-
-def _catalogue(config_file: str | None) -> dict[str, EngineSettings]:
-    try:
-        return load(Path(paths.config_path(config_file))).engines
-    except SettingsError as error:
-        fail(str(error))
 
 
 def _table(found: list[dict[str, Any]]) -> Table:
@@ -101,15 +83,15 @@ def _table(found: list[dict[str, Any]]) -> Table:
 
 
 @engine.command()
-@click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
-def kinds(as_json_: bool) -> None:
+@JSON
+def kinds(as_json: bool) -> None:
     """The engines that are known, with their usual ports.
 
     \b
     Example:
       sparkgate engine kinds
     """
-    if as_json_:
+    if as_json:
         print_json([{"engine": one.name, "title": one.title, "port": one.port} for one in ENGINES.values()])
         return
     shown = Table("engine", "title", "usual port", box=None)

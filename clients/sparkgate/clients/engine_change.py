@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from sparkgate import paths
+from sparkgate.clients.engine_options import CONFIG, JSON
 from sparkgate.clients.output import console, fail, print_json
 
-CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+if TYPE_CHECKING:
+    from sparkgate.change.control import Control
+    from sparkgate.change.jobs import Kind
+    from sparkgate.clients.host import HostSession
+    from sparkgate.policy.audit import Caller
+
 YES = click.option("--yes", is_flag=True, help="Confirm, where an agent lives on the engine that is stopped.")
 UNFINISHED = "\nit goes on in the gate; `sparkgate engine jobs` tells how far it is"
 
@@ -41,7 +46,7 @@ def plan(name: str, unload: bool, confirm: bool, after_idle_s: float, config_fil
     from sparkgate.runtimes.spec import RuntimeFault
     from sparkgate.services import NotReady
 
-    kind = "unload" if unload else "swap"
+    kind: Kind = "unload" if unload else "swap"
     try:
         made, stored = _control(config_file).plan(kind, name, _caller(), after_idle_s=after_idle_s, keep=confirm)
     except KeyError:
@@ -53,7 +58,7 @@ def plan(name: str, unload: bool, confirm: bool, after_idle_s: float, config_fil
     raise SystemExit(1 if made.refusals else 0)
 
 
-def _control(config_file: str | None) -> Any:
+def _control(config_file: str | None) -> Control:
     """What plans in this process. It changes nothing itself: that is the gate's."""
     from sparkgate.policy.guard import Guard
     from sparkgate.services import Services
@@ -61,7 +66,7 @@ def _control(config_file: str | None) -> Any:
     return Services(Path(paths.config_path(config_file)), Path(paths.state_dir()), Guard()).control
 
 
-def _caller() -> Any:
+def _caller() -> Caller:
     """The person at this terminal, for the log."""
     from sparkgate.policy.audit import Caller
 
@@ -140,9 +145,12 @@ def unload(name: str, yes: bool, config_file: str | None, as_json: bool) -> None
     change("unload", name, config_file, as_json, yes=yes)
 
 
-def change(kind: str, name: str, config_file: str | None, as_json: bool, *, yes: bool = False) -> None:
+def change(kind: Kind, name: str, config_file: str | None, as_json: bool, *, yes: bool = False) -> None:
     """Ask the gate for a change and follow it to its end."""
+    from sparkgate.change.jobs import JobsUnavailable
     from sparkgate.clients.host import HostError, HostSession
+    from sparkgate.runtimes.spec import RuntimeFault
+    from sparkgate.services import NotReady
 
     config = paths.config_path(config_file)
     out = console(to_stderr=True)
@@ -153,7 +161,7 @@ def change(kind: str, name: str, config_file: str | None, as_json: bool, *, yes:
                 _, stored = _control(config_file).plan(kind, name, _caller(), keep=True)
                 answer = session.call(f"engine_{kind}", {"name": name, "plan_id": stored.id if stored else ""})
             answer = _followed(session, answer, out)
-    except HostError as error:
+    except (HostError, NotReady, JobsUnavailable, RuntimeFault) as error:
         fail(str(error))
     if as_json:
         print_json(answer)
@@ -172,7 +180,7 @@ def _agrees(answer: dict[str, Any], yes: bool, out: Console) -> bool:
     return click.confirm("Go on?", default=False, err=True)
 
 
-def _followed(session: Any, answer: dict[str, Any], out: Console) -> dict[str, Any]:
+def _followed(session: HostSession, answer: dict[str, Any], out: Console) -> dict[str, Any]:
     """The answer at the end of a job, with its steps told as they come."""
     told: set[str] = set()
     try:

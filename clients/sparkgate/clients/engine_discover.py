@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sparkgate import paths
+from sparkgate.clients.engine_options import CONFIG, JSON
 from sparkgate.clients.output import fail, print_json
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import RuleError
@@ -21,7 +22,7 @@ NEXT = "paste what you want into {config}; set protect = true where an agent liv
 
 
 @click.command(short_help="Propose catalogue entries from what runs here.")
-@click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
+@CONFIG
 @click.option(
     "--proc",
     default="/proc",
@@ -29,7 +30,7 @@ NEXT = "paste what you want into {config}; set protect = true where an agent liv
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Where processes are looked for; in a container, the mounted /proc of its host.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def discover(config_file: str | None, proc: Path, as_json: bool) -> None:
     """Print `[engines.NAME]` tables for the engines of this machine that are not in the catalogue.
 

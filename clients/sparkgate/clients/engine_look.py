@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.text import Text
 
-from sparkgate import paths
+from sparkgate.clients.engine_options import CONFIG, JSON, open_fleet
 from sparkgate.clients.output import console, fail, print_json
 from sparkgate.doctor.examination import examine, findings_as_json
 from sparkgate.engines.spec import line
-from sparkgate.failures.diagnosis import masked
-from sparkgate.fleet import Fleet
-from sparkgate.machine.commands import runner, spawner
+from sparkgate.failures.diagnosis import without_secrets
+from sparkgate.machine.commands import runner
 from sparkgate.runtimes.kubernetes import namespace_of, role_for
-from sparkgate.settings import SettingsError, load
 
-CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-LEVELS = {"error": "red", "warning": "yellow", "info": "dim"}
-
-
-def open_fleet(config_file: str | None, name: str | None) -> Fleet:
-    """The engines of the catalogue; ends the command when it cannot be read, or has no engine `name`."""
-    try:
-        catalogue = load(Path(paths.config_path(config_file))).engines
-    except SettingsError as error:
-        fail(str(error))
-    if name and name not in catalogue:
-        fail(f"there is no [engines.{name}]; there are {', '.join(catalogue) or 'none'}")
-    return Fleet(catalogue, Path(paths.state_dir()), runner(), spawner())
+COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
 @click.command()
@@ -56,7 +40,7 @@ def doctor(name: str | None, config_file: str | None, as_json: bool) -> None:
 def _show(found: list[dict[str, Any]]) -> None:
     out = console()
     for one in found:
-        out.print(Text(f"{one.get('engine') or 'machine'}: {one['id']}", style=LEVELS[one["level"]]))
+        out.print(Text(f"{one.get('engine') or 'machine'}: {one['id']}", style=COLOURS[one["level"]]))
         for key in ("evidence", "text", "advice"):
             out.print(Text(f"  {one[key]}"), soft_wrap=True)
     if not found:
@@ -76,7 +60,7 @@ def logs(name: str, lines: int, config_file: str | None) -> None:
     """
     with open_fleet(config_file, name) as fleet:
         for text in fleet.log(name, lines):
-            click.echo(masked(line(text)))
+            click.echo(without_secrets(line(text)))
 
 
 @click.command()

@@ -17,7 +17,7 @@ from typing import Any
 from sparkgate import log
 from sparkgate.change.actions import ActionLog, caller_as_json
 from sparkgate.change.jobs import Job, Jobs, JobsUnavailable, Kind, Occupied, PlanUsed, StoredPlan
-from sparkgate.change.lock import Held, MachineLock
+from sparkgate.change.lock import MachineLock, Taken
 from sparkgate.change.phases import FORWARD, Change
 from sparkgate.change.plan import Plan, make_plan, plan_as_json
 from sparkgate.change.story import job_as_json
@@ -187,7 +187,7 @@ class Control:
         lane = live.settings.control.lock
         try:
             lock = MachineLock(lane)
-        except Held as held:
+        except Taken as held:
             return failure("busy", f"{held} is changing engines; ask again when it has ended")
         try:
             written = _as_written(plan, stored) | {"config": str(self._services.config)}
@@ -247,7 +247,7 @@ class Control:
     def _adopt(self, job: Job, live: Live) -> None:
         try:
             lock = MachineLock(job.lane)
-        except Held:
+        except Taken:
             return
         missing = [name for name in (job.target, *job.plan["stops"]) if name not in live.settings.engines]
         if not self.jobs().take_over(job):

@@ -20,10 +20,7 @@ class Failure:
 
 def failure_as_json(failure: Failure) -> dict[str, Any]:
     told: dict[str, Any] = {"failure": {"code": failure.code, "message": failure.message}}
-    if failure.diagnosis:
-        one = failure.diagnosis
-        told["diagnosis"] = {"id": one.id, "cause": one.cause, "evidence": one.evidence, "advice": one.advice}
-    return told
+    return told | ({"diagnosis": failure.diagnosis.as_json()} if failure.diagnosis else {})
 
 
 def failure_of(job: Job) -> Failure:

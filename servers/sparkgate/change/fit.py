@@ -138,13 +138,24 @@ def fits(
         available_gib=available,
         credit_gib=credit,
         need_gib=wanted,
-        headroom_gib=round(min(headroom_gib, HEADROOM_SHARE_MAX * (memory.total_gib or math.inf)), 1),
+        headroom_gib=round(kept_free(headroom_gib, memory), 1),
         left_gib=None if available is None or wanted is None else round(available + credit - wanted, 1),
         warnings=_warnings(memory, need),
     )
     pressed = memory.pressure_full_avg10 is not None and memory.pressure_full_avg10 > pressure_max_percent
     reason = _PRESSED.format(percent=memory.pressure_full_avg10) if pressed else _reason(fit, need.source)
     return replace(fit, ok=not reason, reason=reason)
+
+
+def kept_free(headroom_gib: float, memory: Memory) -> float:
+    """GiB that must stay free: as configured, but at most a tenth of all."""
+    return min(headroom_gib, HEADROOM_SHARE_MAX * (memory.total_gib or math.inf))
+
+
+def swap_low(memory: Memory) -> tuple[float, float] | None:
+    """(free, all) of the swap space in GiB when little of it is left."""
+    free, total = memory.swap_free_gib, memory.swap_total_gib
+    return (free, total) if free is not None and total and free < SWAP_FREE_SHARE_LOW * total else None
 
 
 def _reason(fit: Fit, source: str) -> str:
@@ -162,9 +173,8 @@ def _rounded(gib: float | None) -> float | None:
 def _warnings(memory: Memory, need: Need) -> tuple[str, ...]:
     unknown = [_UNKNOWN] if need.gib is None else []
     unread = [_UNREAD] if memory.available_gib is None else []
-    free, total = memory.swap_free_gib, memory.swap_total_gib
-    full = free is not None and total and free < SWAP_FREE_SHARE_LOW * total
-    return (*unknown, *unread, *([_SWAP.format(free=free, total=total)] if full else []))
+    low = swap_low(memory)
+    return (*unknown, *unread, *([_SWAP.format(free=low[0], total=low[1])] if low else []))
 
 
 def _base(entry: EngineSettings, weights_gib: float | None, learnt_gib: float | None, cache_gib: float | None) -> Need:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from sparkgate.change.scene import leads_to
-from sparkgate.fleet import PROOF_S, Fleet, base_url
+from sparkgate.fleet import PROOF_S, Fleet
 from sparkgate.machine.origins import origin
 from sparkgate.policy.local import LocalDoorError
 
@@ -54,7 +54,7 @@ def _models(door: str, name: str, fleet: Fleet) -> list[str]:
 def _answers(door_name: str, model: str, fleet: Fleet) -> bool:
     try:
         answer = fleet.door(door_name, PROOF_S).post_json(
-            base_url(fleet.catalogue[door_name]) + CHAT, ASK | {"model": model}
+            fleet.catalogue[door_name].base + CHAT, ASK | {"model": model}
         )
         return answer.status == 200 and bool(json.loads(answer.text).get("choices"))
     except (LocalDoorError, ValueError, AttributeError):

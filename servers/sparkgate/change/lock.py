@@ -12,7 +12,7 @@ from pathlib import Path
 from sparkgate.machine.listeners import socket_owners
 
 
-class Held(Exception):
+class Taken(Exception):
     """Somebody else holds the lock; `pid` tells who, 0 when that cannot be told."""
 
     def __init__(self, pid: int) -> None:
@@ -21,10 +21,10 @@ class Held(Exception):
 
 
 class MachineLock:
-    """Held from the moment it is made until `release`, or until this process ends.
+    """Taken from the moment it is made until `release`, or until this process ends.
 
     Raises:
-        Held: another process, or another job of this one, holds it.
+        Taken: another process, or another job of this one, holds it.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,7 +33,7 @@ class MachineLock:
             self._socket.bind(_address(name))
         except OSError:
             self._socket.close()
-            raise Held(holder(name)) from None
+            raise Taken(holder(name)) from None
 
     def release(self) -> None:
         self._socket.close()

@@ -94,7 +94,7 @@ def _cannot_start(draft: Draft) -> Iterator[Refusal]:
     if not draft.start or draft.scene.is_up(draft.start):
         return
     entry = draft.fleet.catalogue[draft.start]
-    if draft.fleet.resident(draft.start) and draft.scene.statuses[draft.start].state == "down":
+    if draft.fleet.catalogue[draft.start].resident and draft.scene.statuses[draft.start].state == "down":
         yield refusal("daemon_down", name=draft.start, url=entry.url)
     if missing := _missing_model(draft, entry):
         yield refusal("unknown_model", name=draft.start, model=entry.model, there=missing)
@@ -107,7 +107,7 @@ def _cannot_start(draft: Draft) -> Iterator[Refusal]:
 def _missing_model(draft: Draft, entry: EngineSettings) -> str:
     """The models a daemon lists, when it lists all it has and the wanted one is not among them; else ""."""
     status = draft.scene.statuses[draft.start]
-    if not draft.fleet.resident(draft.start) or status.engine not in LISTS_ALL or not status.models:
+    if not draft.fleet.catalogue[draft.start].resident or status.engine not in LISTS_ALL or not status.models:
         return ""
     names = {name for model in status.models for name in (model.id, model.root)}
     return "" if entry.model in names else ", ".join(model.id for model in status.models[:20])
@@ -130,7 +130,7 @@ def _occupied(draft: Draft) -> Iterator[Refusal]:
 
 def _port_in_use(draft: Draft) -> Iterator[Refusal]:
     """Something that is not about to be stopped listens where the new engine will: better known before the stop."""
-    if not draft.start or draft.scene.is_up(draft.start) or draft.fleet.resident(draft.start):
+    if not draft.start or draft.scene.is_up(draft.start) or draft.fleet.catalogue[draft.start].resident:
         return
     url = draft.fleet.catalogue[draft.start].url
     port = local_port(url)
@@ -145,7 +145,7 @@ def _no_memory(draft: Draft) -> Iterator[Refusal]:
 
 
 def _leaks(draft: Draft) -> Iterator[Refusal]:
-    """While an engine is down, a router with fallbacks sends its prompts elsewhere: a swap is an egress event."""
+    """Prompts that would go elsewhere while their engine is stopped."""
     if not draft.control.allow_cloud_fallback:
         yield from _all_leaks(draft)
 

@@ -16,6 +16,7 @@ from typing import Any
 from sparkgate import log
 from sparkgate.change.actions import ActionLog
 from sparkgate.change.failure import Failure, failure_as_json, failure_of
+from sparkgate.change.fit import kept_free
 from sparkgate.change.host_proof import prove_host
 from sparkgate.change.jobs import Job, Jobs, JobState, JobsUnavailable
 from sparkgate.change.plan import make_plan
@@ -32,11 +33,11 @@ from sparkgate.runtimes.spec import RuntimeFault
 
 FORWARD: dict[str, tuple[str, ...]] = {
     "load": ("start", "ready", "right"),
-    "swap": ("idle", "drain", "stop", "release", "start", "ready", "right", "confirm"),
-    "unload": ("idle", "drain", "stop", "release"),
+    "swap": ("idle", "drain", "recheck", "stop", "release", "start", "ready", "right", "confirm"),
+    "unload": ("idle", "drain", "recheck", "stop", "release"),
 }
 BACK = ("back_stop", "back_release", "back_start", "back_ready")
-HARMLESS = ("idle", "drain")
+HARMLESS = ("idle", "drain", "recheck")
 """Phases in which nothing has been changed yet."""
 POLL_S = 0.2
 LAST_RESERVE = 0.25
@@ -127,12 +128,11 @@ class Change:
         wait_until_idle(self._fleet, self._stops, idle_s, self._pause, self._tell)
 
     def _drain(self) -> None:
-        """Let running requests end; then see that what was planned is still what is done."""
+        """Let running requests end."""
         if busy := drain(self._fleet, self._stops, self._control.drain_s, self._pause, self._tell):
             self._jobs.remember(self._job.id, cut_off=busy)
-        self._look_again()
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         """What was planned, and confirmed, must still be what is done: the wait may have been long."""
         kind, wanted = self._job.kind, self._job.plan.get("digest")
         made = make_plan(kind, self._job.target, self._fleet, self._jobs, self._control)
@@ -178,11 +178,11 @@ class Change:
         runtime, entry = self._fleet.runtime(name), self._fleet.catalogue[name]
         assert runtime is not None
         look = runtime.look()
-        if look.state in ("running", "starting") and not self._fleet.resident(name):
+        if look.state in ("running", "starting") and not self._fleet.catalogue[name].resident:
             if name == self._start and self._stops:
                 self._jobs.remember(self._job.id, started=True)
             return
-        port = None if self._fleet.resident(name) else local_port(entry.url)
+        port = None if self._fleet.catalogue[name].resident else local_port(entry.url)
         if port and is_listened(port):
             raise NotRight("port_in_use", f"port {port} of {name} is listened on already by {listener_words(port)}")
         self._jobs.remember(self._job.id, restarts=look.restarts or 0, started=True, started_s=time.time())
@@ -227,7 +227,7 @@ class Change:
     def _spare_gib(self) -> float:
         """Where CPU and GPU share one memory, a load is given up before nothing is left of it."""
         memory = self._fleet.memory()
-        return LAST_RESERVE * min(self._control.headroom_gib, (memory.total_gib or 0.0) / 10) if memory.unified else 0.0
+        return LAST_RESERVE * kept_free(self._control.headroom_gib, memory) if memory.unified else 0.0
 
     def _right(self) -> None:
         memory = self._fleet.memory()
@@ -329,6 +329,7 @@ class Change:
 PHASES: dict[str, Callable[[Change], None]] = {
     "idle": Change._idle,
     "drain": Change._drain,
+    "recheck": Change._recheck,
     "stop": Change._stop,
     "release": Change._release,
     "start": Change._start_new,

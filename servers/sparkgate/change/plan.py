@@ -14,7 +14,7 @@ from sparkgate.change.objections import Draft, Refusal, refusals, warnings
 from sparkgate.change.protect import Served, served_by
 from sparkgate.change.scene import Scene, evicted_by, in_the_place_of, look_around
 from sparkgate.engine_settings import ControlSettings
-from sparkgate.failures.diagnosis import masked
+from sparkgate.failures.diagnosis import without_secrets
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.weights import weights_gib
 
@@ -81,7 +81,7 @@ def make_plan(kind: Kind, target: str, fleet: Fleet, jobs: Jobs, control: Contro
         target=target,
         stops=stops,
         start=start,
-        steps=tuple(masked(step) for step in _steps(stops, start, fleet)),
+        steps=tuple(without_secrets(step) for step in _steps(stops, start, fleet)),
         evicts=evicts,
         available_gib=scene.memory.available_gib,
         held_gib=held_gib,

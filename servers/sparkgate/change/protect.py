@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sparkgate.change.scene import Scene, leads_to
+from sparkgate.change.scene import Scene
 from sparkgate.fleet import Fleet
+from sparkgate.machine.files import text_of
 from sparkgate.machine.origins import origin
 from sparkgate.paths import home
+from sparkgate.routes import may_reach
 
 HOST_FILES: tuple[tuple[str, str], ...] = (
     ("Hermes", ".hermes/config.yaml"),
@@ -34,7 +36,7 @@ HOST_FILES: tuple[tuple[str, str], ...] = (
 URL = re.compile(r"""https?://[^\s"'<>,}\])]+""")
 WORD = re.compile(r"[^\s\"',{}\[\]]+")
 """Names of models have no blanks or brackets in any of these files."""
-FILE_MAX_BYTES = 2_000_000
+FILE_MAX_CHARS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,12 @@ class Served:
 def served_by(name: str, fleet: Fleet, scene: Scene, folder: Path | None = None) -> tuple[Served, ...]:
     """Who lives on this engine, directly or through a router; `folder` is the home folder.
 
-    A router that does not tell its routes may lead to any engine.
+    A router that does not tell its routes may lead to any engine, and a name of a service to any port here.
     """
     url = fleet.catalogue[name].url
     names = {origin(url): {model.id for model in scene.statuses[name].models or ()}}
     for router, routes in scene.routers.items():
-        leading = [route.name for route in routes or () if leads_to(route, url)]
+        leading = [route.name for route in routes or () if may_reach(route, url)]
         if routes is None or leading:
             names.setdefault(origin(fleet.catalogue[router].url), set()).update(leading)
     said = [
@@ -74,14 +76,6 @@ def _named(served: Served, names: set[str]) -> Served:
 def host_urls(folder: Path) -> Iterable[Served]:
     """Every URL that a known host's configuration names, with all its words."""
     for host, file in HOST_FILES:
-        text = _text(folder / file)
+        text = text_of(folder / file, FILE_MAX_CHARS)
         for url in sorted(set(URL.findall(text))):
             yield Served(host, url, tuple(WORD.findall(text)))
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as text:
-            return text.read(FILE_MAX_BYTES)
-    except OSError:
-        return ""

@@ -13,7 +13,7 @@ from sparkgate.failures.diagnosis import Diagnosis, diagnose, stalled
 from sparkgate.fleet import Fleet
 from sparkgate.runtimes.spec import Look
 
-LOG_LINES = 400
+STAGE_LINES = 400
 POLL_S, POLL_MAX_S = 0.1, 1.0
 POLL_SHARE = 0.05
 """The wait between two looks grows with the time the load has taken."""
@@ -89,7 +89,7 @@ class _Watch:
 
     def is_ready(self) -> bool:
         """Look once; whether it has been ready often enough."""
-        look, lines = self._fleet.look(self._name), self._fleet.log(self._name, LOG_LINES)
+        look, lines = self._fleet.look(self._name), self._fleet.log(self._name, STAGE_LINES)
         if look is not None:
             self._pids = look.pids or self._pids
             self._fail_if_dead(replace(look, pids=self._pids), lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkgate.change.fit import kept_free
 from sparkgate.fleet import Fleet
 from sparkgate.machine.listeners import is_listened, listening_pids
 from sparkgate.machine.origins import local_port
@@ -13,7 +14,6 @@ from sparkgate.runtimes.spec import Look
 
 RETURNED_SHARE = 0.8
 """So much of what an engine held must be free again."""
-HEADROOM_SHARE_MAX = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def still_held(names: Sequence[str], fleet: Fleet, before: Before, wanted_gib: f
         look = fleet.look(name)
         if look is not None and not is_gone(look):
             return f"{name}, which its owner ({look.revived_by}) runs again," if look.revived_by else name
-        port = None if fleet.resident(name) else local_port(fleet.catalogue[name].url)
+        port = None if fleet.catalogue[name].resident else local_port(fleet.catalogue[name].url)
         if port and is_listened(port):
             return f"port {port} of {name} ({listener_words(port)})"
     return _memory_held(fleet, before, wanted_gib, headroom_gib)
@@ -51,7 +51,7 @@ def _memory_held(fleet: Fleet, before: Before, wanted_gib: float, headroom_gib: 
     memory = fleet.memory()
     if before.available_gib is None or memory.available_gib is None or memory.total_gib is None:
         return ""
-    enough_gib = wanted_gib + min(headroom_gib, HEADROOM_SHARE_MAX * memory.total_gib)
+    enough_gib = wanted_gib + kept_free(headroom_gib, memory)
     returned_gib = before.available_gib + RETURNED_SHARE * sum(gib for gib in before.held_gib.values() if gib)
     if memory.available_gib >= min(enough_gib, returned_gib):
         return ""

@@ -8,7 +8,7 @@ from sparkgate.change.readiness import NotRight
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status
 from sparkgate.engines.spec import Model
-from sparkgate.fleet import PROOF_S, Fleet, base_url
+from sparkgate.fleet import PROOF_S, Fleet
 from sparkgate.machine.memory import Memory
 from sparkgate.policy.local import LocalDoorError
 from sparkgate.processor import processor_of
@@ -51,7 +51,7 @@ def _served(name: str, entry: EngineSettings, status: Status) -> Model | None:
     if not entry.model:
         return loaded[0] if loaded else None
     for model in loaded:
-        if entry.model in (model.id, model.root) or model.id == f"{entry.model}:latest":
+        if model.is_called(entry.model):
             return model
     there = ", ".join(model.id for model in loaded) or "none"
     raise NotRight("wrong_model", f"{name} serves {there}, not {entry.model}")
@@ -60,7 +60,7 @@ def _served(name: str, entry: EngineSettings, status: Status) -> Model | None:
 def _prove_chat(name: str, fleet: Fleet, model: str) -> None:
     """One token by way of its chat template: a missing or broken template is seen here and nowhere else."""
     verb = fleet.kind(name).generate
-    url = base_url(fleet.catalogue[name]) + verb.path
+    url = fleet.catalogue[name].base + verb.path
     body = verb.body(model, fleet.catalogue[name].context) if verb.body else None
     try:
         answer = fleet.door(name, PROOF_S).ask(verb.method, url, body, verb.headers)

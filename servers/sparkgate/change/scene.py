@@ -86,16 +86,11 @@ def in_the_place_of(target: str, fleet: Fleet, scene: Scene) -> list[str]:
 def evicted_by(target: str, fleet: Fleet, scene: Scene) -> tuple[str, ...]:
     """Models without an entry of their own that a daemon lets go of when it loads the target."""
     entry = fleet.catalogue[target]
-    if entry.beside or not fleet.resident(target):
+    if entry.beside or not fleet.catalogue[target].resident:
         return ()
-    same = [other for other in fleet.catalogue.values() if origin(other.url) == origin(entry.url)]
-    known = {other.model.removesuffix(":latest") for other in same}
+    known = [other.model for other in fleet.catalogue.values() if origin(other.url) == origin(entry.url)]
     held = [model for model in scene.statuses[target].models or () if model.held]
-    return tuple(
-        model.id
-        for model in held
-        if not known & {(name or "").removesuffix(":latest") for name in (model.id, model.root)}
-    )
+    return tuple(model.id for model in held if not any(map(model.is_called, known)))
 
 
 def _is_all_there_is(look: Look | None, place: tuple[str, int], owned: set[tuple[str, int]]) -> bool:

@@ -60,7 +60,7 @@ class Found:
     @property
     def resident(self) -> bool:
         """Whether models come and go in it by request."""
-        return is_resident(ENGINES[self.engine])
+        return ENGINES[self.engine].resident
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,6 @@ class Discovery:
 def door_for(guard: Guard | None = None) -> DoorFor:
     """URL → a door to it and to nothing else, with the patience and the limit that a stranger gets."""
     return lambda url: LocalDoor([url], ASK_S, ASK_MAX_BYTES, guard)
-
-
-def is_resident(engine: Engine) -> bool:
-    return engine.load is not None and engine.unload is not None
 
 
 def discover(

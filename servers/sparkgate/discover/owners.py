@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sparkgate.engines.spec import line
 from sparkgate.machine.commands import Completed, Run
 from sparkgate.runtimes.owner import at, listed, number, parsed, texts
+from sparkgate.runtimes.systemd import argv_of
 
 ASK_S = 15.0
 Kind = Literal["", "kubernetes", "docker", "podman", "user", "system"]
@@ -31,8 +32,6 @@ DOCKER_INSPECT = ("docker", "container", "inspect")
 UNIT_LIST = ("list-unit-files", "--type=service", "--no-legend", "--no-pager", "--plain")
 UNIT_SHOW = ("show", "--no-pager", "-p", "Id,ActiveState,MainPID,ExecStart")
 SPARKRUN_LIST = ("sparkrun", "status", "--json")
-NOT_INSTALLED = "is not installed"
-_ARGV = re.compile(r"argv\[\]=(.*?) ; ignore_errors=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +175,10 @@ def _units(run: Run, manager: Sequence[str]) -> Iterator[Unit]:
     shown = run(("systemctl", *manager, *UNIT_SHOW, *names), ASK_S).stdout if names else ""
     for block in shown.split("\n\n"):
         told = dict(row.split("=", 1) for row in block.splitlines() if "=" in row)
-        argv = _ARGV.search(told.get("ExecStart", ""))
         pid = told.get("MainPID", "")
         yield Unit(
             name=("user:" if manager else "") + line(told.get("Id", "")),
-            argv=tuple(argv[1].split()) if argv else (),
+            argv=argv_of(told.get("ExecStart", "")),
             active=told.get("ActiveState") not in ("inactive", "failed", None),
             pid=int(pid) if pid.isdecimal() else 0,
         )
@@ -210,6 +208,6 @@ def owner_of_group(group: Group, family: Iterable[int], known: Mapping[str, Unit
 
 def silence(program: str, ended: Completed, *, needed: bool = False) -> str:
     """Why a program tells nothing; "" when it does, and when it is not installed and not `needed` either."""
-    if ended.ok or (ended.stderr.endswith(NOT_INSTALLED) and not needed):
+    if ended.ok or (ended.absent and not needed):
         return ""
     return line(f"{program} tells nothing: {ended.stderr or ended.code}")

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkgate.discover.owners import ASK_S, NOT_INSTALLED, Owner, silence
+from sparkgate.discover.owners import ASK_S, Owner, silence
 from sparkgate.discover.signs import port_of
 from sparkgate.engines.spec import line
 from sparkgate.machine.commands import Run
+from sparkgate.runtimes.kubernetes import kubectl
 from sparkgate.runtimes.owner import at, listed, number, pairs, parsed, texts
 
-CLUSTER_LIST = ("kubectl", "get", "deployments,pods,services", "-A", "-o", "json")
+CLUSTER_LIST = ("get", "deployments,pods,services", "-A", "-o", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,7 @@ class Workload:
 
 def workloads(run: Run, here: Iterable[str]) -> tuple[list[Workload], str]:
     """Containers of pods on this machine (`here` are their ids) and of Deployments at 0; then why not all is told."""
-    ended = run(CLUSTER_LIST, ASK_S)
-    if ended.code is None and ended.stderr.endswith(NOT_INSTALLED):
-        ended = run(("k3s", *CLUSTER_LIST), ASK_S)
+    ended = kubectl(run, CLUSTER_LIST, ASK_S)
     items = [one for one in listed(parsed(ended.stdout), "items") if isinstance(one, dict)]
     services, local = _of(items, "Service"), set(here)
     pods = [one for pod in _of(items, "Pod") for one in _workloads(pod, pod, _owner_of_pod(pod), services)]

@@ -11,6 +11,7 @@ from typing import Literal
 
 from sparkgate.discover.owners import NO_GROUP, NOBODY, Group, Owner, group_of
 from sparkgate.discover.signs import NO_SIGN, Sign, port_of, sign_of, usual_port
+from sparkgate.machine.files import text_of
 from sparkgate.machine.listeners import Listener, listeners
 
 PROC = Path("/proc")
@@ -220,18 +221,11 @@ def _seen(entry: Path) -> Seen | None:
     except (OSError, ValueError):
         return None
     argv = tuple(os.fsdecode(word) for word in words) if words != [b""] else ()
-    return None if state in "ZX" else Seen(int(entry.name), int(parent), argv, group_of(_text(entry / "cgroup")), uid)
+    return None if state in "ZX" else Seen(int(entry.name), int(parent), argv, group_of(text_of(entry / "cgroup")), uid)
 
 
 def _folder(entry: Path) -> str:
     try:
         return str((entry / "cwd").readlink())
-    except OSError:
-        return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

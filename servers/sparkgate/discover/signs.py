@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from sparkgate.engines import ENGINES
 from sparkgate.policy.judge import Decision
-from sparkgate.runtimes.owner import masked
+from sparkgate.runtimes.owner import without_flag_values
 
 COMMANDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("vllm", "serve"), "vllm"),
@@ -150,7 +150,7 @@ def wants_tls(argv: Sequence[str]) -> bool:
 
 def holds_secret(words: Sequence[str], judge: Judge) -> bool:
     """Whether a key, a token or a password stands in these words: by its flag, by its name, or by its looks."""
-    if masked(words) != tuple(words):
+    if without_flag_values(words) != tuple(words):
         return True
     if any(_NAMES_A_SECRET.search(word) or _USER_IN_URL.search(word) for word in words):
         return True

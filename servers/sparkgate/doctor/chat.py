@@ -9,7 +9,7 @@ from typing import Any
 from sparkgate.engine_state import Status
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import line
-from sparkgate.fleet import Fleet, base_url
+from sparkgate.fleet import Fleet
 from sparkgate.policy.local import Answer, LocalDoorError
 
 CHAT_S = 20.0
@@ -55,7 +55,7 @@ def ask_chat(fleet: Fleet, name: str, status: Status) -> Chat | None:
     quiet = status.engine in TAKES_TEMPLATE_KWARGS
     body = ASK | (NO_THINKING if quiet else {}) | {"model": status.loaded}
     try:
-        answer = fleet.door(name, CHAT_S).post_json(base_url(fleet.catalogue[name]) + path, body)
+        answer = fleet.door(name, CHAT_S).post_json(fleet.catalogue[name].base + path, body)
     except LocalDoorError:
         return None
     return read_chat(answer, quiet)

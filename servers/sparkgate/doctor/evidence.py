@@ -16,11 +16,12 @@ from sparkgate.change.scene import Routes, Scene
 from sparkgate.doctor.chat import Chat, ask_chat
 from sparkgate.doctor.machine import Machine, read_machine
 from sparkgate.engine_settings import EngineSettings
-from sparkgate.engine_state import Status, status_of
+from sparkgate.engine_state import Status
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine, Model
-from sparkgate.fleet import Fleet, base_url
+from sparkgate.fleet import Fleet
 from sparkgate.machine.commands import Run
+from sparkgate.machine.files import text_of
 from sparkgate.machine.listeners import Listener, listeners
 from sparkgate.machine.memory import PROC, Held, Memory
 from sparkgate.machine.origins import local_port
@@ -28,7 +29,7 @@ from sparkgate.paths import home
 from sparkgate.policy.local import LocalDoorError
 from sparkgate.runtimes.spec import Look
 
-PROOF_S = 25.0
+STUCK_S = 25.0
 """Longest wait for one token; what takes longer on a machine that is up is stuck, or compiles its first request."""
 AT_ONCE = 8
 FILE_MAX_CHARS = 200_000
@@ -137,7 +138,7 @@ class Evidence:
     def model(self) -> Model | None:
         """The model that it must serve, or the first that is loaded."""
         loaded = [one for one in self.status.models or () if one.loaded is not False]
-        wanted = [one for one in loaded if self.entry.model and self.entry.model in (one.id, one.root)]
+        wanted = [one for one in loaded if one.is_called(self.entry.model)]
         return next(iter(wanted or loaded), None)
 
 
@@ -151,7 +152,7 @@ def read_box(fleet: Fleet, prove: Iterable[str] = (), run: Run | None = None, pr
     looks = at_once(fleet.look, fleet.catalogue)
     known = {name: look for name, look in looks.items() if look}
     mine = {pid for look in known.values() for pid in look.pids}
-    statuses = at_once(lambda name: _status(fleet, name, name in chosen), fleet.catalogue)
+    statuses = at_once(lambda name: fleet.status(name, prove=name in chosen, proof_s=STUCK_S), fleet.catalogue)
     fronts = [name for name, status in statuses.items() if status.front and status.state != "down"]
     return Box(
         entries=fleet.catalogue,
@@ -204,16 +205,11 @@ def at_once(ask: Callable[[str], Found], names: Iterable[str]) -> dict[str, Foun
     return found
 
 
-def _status(fleet: Fleet, name: str, prove: bool) -> Status:
-    patient = fleet.door(name, PROOF_S) if prove else None
-    return status_of(name, fleet.catalogue[name], fleet.door(name), patient)
-
-
 def _pages(fleet: Fleet, evidence: Evidence) -> dict[str, str]:
-    base, door, pages = base_url(evidence.entry), fleet.door(evidence.name), {}
+    door, pages = fleet.door(evidence.name), {}
     for path in PAGES.get(evidence.status.engine, ()):
         try:
-            answer = door.get(base + path)
+            answer = door.get(evidence.entry.base + path)
         except LocalDoorError:
             continue
         if answer.status == 200:
@@ -228,7 +224,7 @@ def _file(evidence: Evidence, named: str) -> str:
         return ""
     after = dict(zip(evidence.argv, evidence.argv[1:], strict=False))
     path = after.get(named) or evidence.environment.get(named, "")
-    return _text(Path(evidence.entry.folder or home(), path).expanduser()) if path else ""
+    return text_of(Path(evidence.entry.folder or home(), path).expanduser(), FILE_MAX_CHARS) if path else ""
 
 
 def _has_hermes(hosts: Iterable[Served]) -> bool:
@@ -236,13 +232,5 @@ def _has_hermes(hosts: Iterable[Served]) -> bool:
 
 
 def _told_context(folder: Path) -> int | None:
-    found = _CONTEXT.search(_text(folder / HERMES_FILE))
+    found = _CONTEXT.search(text_of(folder / HERMES_FILE, FILE_MAX_CHARS))
     return int(found[1]) if found else None
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as text:
-            return text.read(FILE_MAX_CHARS)
-    except OSError:
-        return ""

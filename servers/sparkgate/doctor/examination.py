@@ -14,7 +14,7 @@ from sparkgate.doctor.evidence import Evidence, at_once, gather, read_box
 from sparkgate.doctor.rules import BOX_CHECKS, ENGINE_CHECKS
 from sparkgate.doctor.rules.check import Check, Level
 from sparkgate.engines.spec import line
-from sparkgate.failures.diagnosis import masked
+from sparkgate.failures.diagnosis import without_secrets
 from sparkgate.fleet import Fleet
 from sparkgate.machine.commands import Run
 from sparkgate.machine.memory import PROC
@@ -75,7 +75,7 @@ def look_for(checks: Iterable[Check[About]], about: About, engine: str) -> list[
             log.error("doctor_fault", check=check.id, **log.describe(error))
             continue
         if evidence:
-            told = line(masked(evidence))[:EVIDENCE_MAX_CHARS]
+            told = line(without_secrets(evidence))[:EVIDENCE_MAX_CHARS]
             found.append(Finding(check.id, check.level, engine, told, check.text, check.advice))
     return found
 

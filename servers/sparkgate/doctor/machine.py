@@ -12,7 +12,8 @@ from typing import Any
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engines.spec import line
 from sparkgate.machine.commands import Run
-from sparkgate.runtimes.kubernetes import namespace_of
+from sparkgate.machine.files import text_of
+from sparkgate.runtimes.kubernetes import kubectl, namespace_of
 from sparkgate.runtimes.owner import at, listed, number, pairs, parsed
 
 ASK_S = 5.0
@@ -94,25 +95,22 @@ def _clocks(run: Run) -> tuple[Clocks, ...]:
     return tuple(Clocks(int(row[1]), int(row[2]), int(row[3]), int(row[4] or "0", 16)) for row in rows if row)
 
 
-def _kubectl(run: Run, *words: str) -> list[Any]:
-    """Items of a list, through kubectl or the one inside k3s; [] when it may not be read."""
-    for program in (("kubectl",), ("k3s", "kubectl")):
-        ended = run((*program, *words, "-o", "json"), ASK_S)
-        if ended.ok:
-            return listed(parsed(ended.stdout), "items")
-    return []
+def _items(run: Run, *words: str) -> list[Any]:
+    """Items of a list of Kubernetes; [] when it may not be read."""
+    ended = kubectl(run, (*words, "-o", "json"), ASK_S)
+    return listed(parsed(ended.stdout), "items") if ended.ok else []
 
 
 def _gpus(run: Run) -> tuple[int | None, int | None]:
     """(GPUs of the nodes, as far as they are labelled with them; GPUs that they hand out)."""
-    nodes = _kubectl(run, "get", "nodes")
+    nodes = _items(run, "get", "nodes")
     offered = sum(_whole(at(node, "status", "allocatable", GPU)) for node in nodes)
     counts = [_whole(pairs(node, "metadata", "labels").get(f"{GPU}.count")) for node in nodes]
     return sum(counts) if counts and all(counts) else None, offered or None
 
 
 def _watchdogs(run: Run, units: Mapping[str, str]) -> dict[str, str]:
-    jobs = {namespace: _kubectl(run, "-n", namespace, "get", "cronjobs") for namespace in _namespaces(units)}
+    jobs = {namespace: _items(run, "-n", namespace, "get", "cronjobs") for namespace in _namespaces(units)}
     return {
         name: line(at(job, "metadata", "name"))
         for name, unit in units.items()
@@ -137,27 +135,20 @@ def _orphans(proc: Path, owned: Collection[int]) -> Iterator[Worker]:
     for folder in sorted(proc.iterdir()):
         if not folder.name.isdecimal() or int(folder.name) in owned:
             continue
-        name = WORKERS.match(_text(folder / "cmdline"))
+        name = WORKERS.match(text_of(folder / "cmdline"))
         if name and _is_left(proc, _parent(folder)):
             yield Worker(int(folder.name), name[0])
 
 
 def _parent(folder: Path) -> str:
     """Fields follow the name in brackets, which may hold anything (proc(5))."""
-    fields = _text(folder / "stat").rpartition(")")[2].split()
+    fields = text_of(folder / "stat").rpartition(")")[2].split()
     return fields[1] if len(fields) > 1 else ""
 
 
 def _is_left(proc: Path, parent: str) -> bool:
-    return parent == "1" or _text(proc / parent / "comm").strip() in MANAGERS
+    return parent == "1" or text_of(proc / parent / "comm").strip() in MANAGERS
 
 
 def _whole(value: Any) -> int:
     return int(value) if isinstance(value, str) and value.isdecimal() else number([value], 0)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

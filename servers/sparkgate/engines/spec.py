@@ -49,10 +49,14 @@ class Model:
         """What this copy is unloaded by."""
         return self.handle or self.id
 
+    def is_called(self, name: str) -> bool:
+        """Whether `name` means this model: by its id or its root, with or without what a registry adds to them."""
+        return bool(name) and _bare(name) in (_bare(self.id), _bare(self.root or ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A request by which a resident engine loads or unloads a model.
+    """A request about a model: by which a resident engine loads or unloads it, or by which one is asked for a token.
 
     Attributes:
         path: `{model}` stands for the id, percent-encoded.
@@ -120,6 +124,15 @@ class Engine:
     load: Verb | None = None
     unload: Verb | None = None
     generate: Verb = CHAT
+
+    @property
+    def resident(self) -> bool:
+        """Whether models come and go in it by request."""
+        return self.load is not None and self.unload is not None
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("docker.io/").removesuffix(":latest")
 
 
 def model(

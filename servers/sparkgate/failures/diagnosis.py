@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sparkgate.engines.spec import line
-from sparkgate.failures.table import Ending, Failure, load_failures
+from sparkgate.failures.table import Ending, Row, load_failures
 from sparkgate.policy.judge import Policy, replace
 from sparkgate.policy.rules import shipped
 from sparkgate.runtimes.spec import Look
@@ -68,13 +68,17 @@ class Diagnosis:
     advice: str
     retry: bool = False
 
+    def as_json(self) -> dict[str, str]:
+        """As answers tell it."""
+        return {"id": self.id, "cause": self.cause, "evidence": self.evidence, "advice": self.advice}
+
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
     """`at` is the index of the line; `text` the line as it is, with the indices of `match`."""
 
     at: int
-    row: Failure
+    row: Row
     match: re.Match[str]
     text: str
     quiet: bool
@@ -130,7 +134,7 @@ def last_run(lines: Sequence[str]) -> Sequence[str]:
     return lines[max([0, *starts[1:], *ready]) :]
 
 
-def masked(text: str) -> str:
+def without_secrets(text: str) -> str:
     """Text of a log without what looks like a secret; all of it is withheld when that cannot be told."""
     plain = _PREFIXED.sub(WITHHELD, _ASSIGNED.sub(lambda found: "".join(filter(None, found.groups())) + WITHHELD, text))
     decision = _policy().judge(plain)
@@ -208,12 +212,12 @@ def _told(hit: _Hit) -> Diagnosis:
 
 
 def _short(text: str) -> str:
-    return line(masked(text))[:GROUP_MAX_CHARS]
+    return line(without_secrets(text))[:GROUP_MAX_CHARS]
 
 
-def _evidence(text: str, row: Failure | None = None) -> str:
+def _evidence(text: str, row: Row | None = None) -> str:
     """The line; of a long one what the row matched. It is masked before it is cut: no half of a secret is left."""
-    plain = masked(text[:LINE_MAX_CHARS])
+    plain = without_secrets(text[:LINE_MAX_CHARS])
     found = row.pattern.search(plain.lower()) if row else None
     start = max(0, found.start() - EVIDENCE_BEFORE_CHARS) if found and found.end() > 2 * EVIDENCE_BEFORE_CHARS else 0
     return line(("… " if start else "") + plain[start:])

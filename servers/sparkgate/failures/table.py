@@ -16,7 +16,7 @@ KEYS = ("id", "pattern", "cause", "advice", "without", "kind", "until", "refines
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Row:
     """One row: what a log line means, and what to do. The file itself tells what its fields are for."""
 
     id: str
@@ -47,12 +47,12 @@ class Ending:
 class Table:
     """`starts` and `ready` match the lines at which what stood before becomes history."""
 
-    rows: tuple[Failure, ...]
+    rows: tuple[Row, ...]
     endings: Mapping[str, Ending]
     starts: re.Pattern[str]
     ready: re.Pattern[str]
 
-    def row(self, id_: str) -> Failure:
+    def row(self, id_: str) -> Row:
         return next(row for row in self.rows if row.id == id_)
 
     def ending_of(self, exit_code: int) -> Ending | None:
@@ -84,11 +84,11 @@ def parse(data: Mapping[str, Any]) -> Table:
     return Table(rows, endings, re.compile(data["starts"]), re.compile(data["ready"]))
 
 
-def _failure(row: Mapping[str, Any]) -> Failure:
+def _failure(row: Mapping[str, Any]) -> Row:
     if unknown := set(row) - set(KEYS):
         raise ValueError(f"{row.get('id')}: unknown key {sorted(unknown)[0]!r}")
     if row.get("kind", "cause") not in get_args(Kind) or row.get("retry", "once") != "once":
         raise ValueError(f"{row['id']}: kind is one of {', '.join(get_args(Kind))}, retry is 'once' or left out")
     more: dict[str, Any] = {key: tuple(row[key]) for key in ("refines", "samples", "near") if key in row}
     more |= {key: re.compile(row[key]) for key in ("pattern", "until") if key in row}
-    return Failure(**dict(row) | more | {"retry": "retry" in row})
+    return Row(**dict(row) | more | {"retry": "retry" in row})

@@ -14,6 +14,7 @@ from typing import IO
 from sparkgate.policy.guard import Guard
 
 OUTPUT_MAX_CHARS = 2_000_000
+NOT_INSTALLED = "is not installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,13 @@ class Completed:
 
     @property
     def ok(self) -> bool:
+        """It ran to its end and says that all is well."""
         return self.code == 0
+
+    @property
+    def absent(self) -> bool:
+        """There is no such program here."""
+        return self.code is None and self.stderr.endswith(NOT_INSTALLED)
 
 
 Run = Callable[[Sequence[str], float], Completed]
@@ -40,7 +47,7 @@ def runner(guard: Guard | None = None, environment: Mapping[str, str] | None = N
         env = dict(os.environ if environment is None else environment)
         program = shutil.which(argv[0], path=env.get("PATH"))
         if program is None:
-            return Completed(None, stderr=f"{argv[0]} is not installed")
+            return Completed(None, stderr=f"{argv[0]} {NOT_INSTALLED}")
         exact = (program, *argv[1:])
         try:
             with guard.child(exact) if guard else nullcontext():

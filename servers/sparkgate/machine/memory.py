@@ -14,6 +14,7 @@ from typing import Literal
 
 from sparkgate.engines.spec import line
 from sparkgate.machine.commands import Completed, Run
+from sparkgate.machine.files import text_of
 
 PROC = Path("/proc")
 FORMAT = "--format=csv,noheader,nounits"
@@ -21,7 +22,6 @@ GPU_QUERY = ("nvidia-smi", "--query-gpu=memory.total,memory.used,memory.free", F
 PROCESS_QUERY = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", FORMAT)
 NVIDIA_SMI_TIMEOUT_S = 5.0
 NO_DEVICE = "No devices were found"
-NOT_INSTALLED = "is not installed"
 KIB_PER_GIB, MIB_PER_GIB = 1024.0**2, 1024.0
 
 _NOT_SUPPORTED = re.compile(r"N/A|Not Supported", re.IGNORECASE)
@@ -99,7 +99,7 @@ class _Gpus:
 
 def read_memory(run: Run, proc: Path = PROC) -> Memory:
     """Read the memory of this machine; at most two short commands, never raises."""
-    info = _table_gib(_text(proc / "meminfo"))
+    info = _table_gib(text_of(proc / "meminfo"))
     gpus = _gpus(run)
     known = [size for size in gpus.sizes if size]
     silent = len(gpus.sizes) - len(known)
@@ -122,13 +122,13 @@ def read_memory(run: Run, proc: Path = PROC) -> Memory:
 
 def pressure(proc: Path = PROC) -> float | None:
     """Share of the last 10 s in which everything waited for memory, in percent; None where the kernel does not tell."""
-    found = re.search(r"^full avg10=(\d{1,3}(?:\.\d+)?)", _text(proc / "pressure" / "memory"), re.MULTILINE)
+    found = re.search(r"^full avg10=(\d{1,3}(?:\.\d+)?)", text_of(proc / "pressure" / "memory"), re.MULTILINE)
     return float(found[1]) if found else None
 
 
 def available_gib(proc: Path = PROC) -> float | None:
     """MemAvailable, in GiB: the kernel's estimate of what can be had without swapping."""
-    return _table_gib(_text(proc / "meminfo")).get("MemAvailable")
+    return _table_gib(text_of(proc / "meminfo")).get("MemAvailable")
 
 
 def held(pids: Sequence[int], memory: Memory, proc: Path = PROC) -> Held:
@@ -148,7 +148,7 @@ def foreign_holders(memory: Memory, known_pids: Collection[int]) -> tuple[Holder
 
 def _gpus(run: Run) -> _Gpus:
     told = run(GPU_QUERY, NVIDIA_SMI_TIMEOUT_S)
-    if told.code is None and told.stderr.endswith(NOT_INSTALLED):
+    if told.absent:
         return _Gpus(present=False)
     if NO_DEVICE in told.stdout + told.stderr:
         return _Gpus(present=False, notes=(f"nvidia-smi: {NO_DEVICE}",))
@@ -223,7 +223,7 @@ def _held_in_memory(pids: Sequence[int], proc: Path) -> Held:
 def _process(folder: Path) -> tuple[str, float, float] | None:
     """Where the size of a process is from, all of it in GiB, and the part that is pages of files."""
     for name, all_key, file_key, source in PROCESS_SIZES:
-        table = _table_gib(_text(folder / name))
+        table = _table_gib(text_of(folder / name))
         if table.get(all_key):
             return source, table[all_key], table.get(file_key, 0.0)
     return None
@@ -243,10 +243,3 @@ def _table_gib(text: str) -> dict[str, float]:
     """`Name:  123 kB` lines in GiB."""
     rows = re.finditer(r"^(\w+):\s+(\d{1,15}) kB$", text, re.MULTILINE)
     return {row[1]: int(row[2]) / KIB_PER_GIB for row in rows}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -8,8 +8,15 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sparkgate.machine.files import text_of
+
 THIS_MACHINE = "localhost"
-LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "host.docker.internal"})
+_HOST_ALIASES = ("docker", "containers", "k3d", "minikube", "lima")
+LOCAL_NAMES = frozenset(
+    {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
+    | {f"host.{name}.internal" for name in _HOST_ALIASES}
+)
+"""Names of this machine, also those by which a container or a small cluster on it reaches it."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -26,7 +33,8 @@ def origin(url: str) -> tuple[str, int]:
 
 def _is_here(host: str) -> bool:
     """By a name of this machine, a loopback address, or one of its own; names are not looked up."""
-    if host in LOCAL_NAMES or host == platform.node().lower():
+    name = host.removesuffix(".")
+    if name in LOCAL_NAMES or name.endswith(".localhost") or name == platform.node().lower():
         return True
     try:
         address = ip_address(host.partition("%")[0])
@@ -38,16 +46,9 @@ def _is_here(host: str) -> bool:
 
 def own_addresses(proc: Path = Path("/proc")) -> frozenset[str]:
     """IP addresses of this machine's own interfaces (`/proc/net/fib_trie`, `/proc/net/if_inet6`)."""
-    four, six = _read(proc / "net/fib_trie"), _read(proc / "net/if_inet6")
+    four, six = text_of(proc / "net/fib_trie"), text_of(proc / "net/if_inet6")
     local = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", four)
     return frozenset([*local, *(str(ip_address(bytes.fromhex(row.split()[0]))) for row in six.splitlines() if row)])
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
 
 
 def local_port(url: str) -> int | None:

@@ -155,12 +155,12 @@ class DaemonRuntime:
         """Raises RuntimeFault: `not_configured`."""
         place, engine = self._place, ENGINES.get(self._place.entry.engine)
         if engine is None or engine.load is None or engine.unload is None:
-            able = ", ".join(name for name, one in ENGINES.items() if one.load and one.unload)
+            able = ", ".join(name for name, one in ENGINES.items() if one.resident)
             raise RuntimeFault("not_configured", f"engines.{place.name} needs an engine that loads by request: {able}")
         if not self._model:
             raise RuntimeFault("not_configured", f"engines.{place.name} needs a model to be loaded")
         return _Daemon(
-            place.entry.url.rstrip("/").removesuffix("/v1"),
+            place.entry.base,
             place.door,
             place.patient_door or place.door,
             engine.load,
@@ -171,7 +171,7 @@ class DaemonRuntime:
         )
 
     def _is_ours(self, model: Model) -> bool:
-        return _bare(self._model) in (_bare(model.id), _bare(model.root or ""))
+        return model.is_called(self._model)
 
     def _must_be_known(self, models: list[Model]) -> None:
         """Nothing gives way for a model that cannot come. Raises RuntimeFault: `unknown_model`."""
@@ -185,8 +185,7 @@ class DaemonRuntime:
         """Whether a model must leave before ours is loaded: all but the copy that is kept and what may run beside."""
         if self._place.entry.beside and not self._is_ours(model):
             return False
-        names = {_bare(model.id), _bare(model.root or "")}
-        return model.held and model.copy != kept and not names & set(map(_bare, self._place.beside))
+        return model.held and model.copy != kept and not any(map(model.is_called, self._place.beside))
 
     def _under_way(self) -> bool:
         return self._load is not None and self._load.under_way
@@ -304,11 +303,6 @@ def _error(told: Any, text: str) -> str:
     """`{"error": text}`, `{"error": {"message": text}}`, or the text itself, as one line."""
     error = told.get("error") if isinstance(told, dict) else text
     return line(error.get("message") if isinstance(error, dict) else error)
-
-
-def _bare(name: str) -> str:
-    """A name of a model without what a registry adds to it."""
-    return name.removeprefix("docker.io/").removesuffix(":latest")
 
 
 def _step(verb: Verb, model: str, context: int) -> str:

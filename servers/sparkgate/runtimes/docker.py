@@ -26,7 +26,6 @@ from sparkgate.runtimes.owner import (
     keep,
     listed,
     main_first,
-    masked,
     note_of,
     number,
     pairs,
@@ -36,6 +35,7 @@ from sparkgate.runtimes.owner import (
     texts,
     told,
     traits,
+    without_flag_values,
     words_of_exit,
 )
 from sparkgate.runtimes.spec import Look, Owned, Place, RuntimeFault
@@ -225,7 +225,7 @@ class DockerRuntime:
             restarts=number(found, "RestartCount"),
             revived_by=_revived_by(found),
             image=line(at(found, "Config", "Image")),
-            argv=masked([*texts([at(found, "Path")]), *texts(found, "Args")]),
+            argv=without_flag_values([*texts([at(found, "Path")]), *texts(found, "Args")]),
             environment=dict(_split(word) for word in texts(found, "Config", "Env")),
             detail=self._detail(found, code, killed),
             traits=_traits(found),

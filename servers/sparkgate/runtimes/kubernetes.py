@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate.engines.spec import line
-from sparkgate.machine.commands import Completed
+from sparkgate.machine.commands import Completed, Run
 from sparkgate.runtimes.owner import (
     CGROUPS,
     FOR_MEMORY,
@@ -22,7 +22,6 @@ from sparkgate.runtimes.owner import (
     is_trouble,
     joined,
     listed,
-    masked,
     number,
     pairs,
     parsed,
@@ -32,6 +31,7 @@ from sparkgate.runtimes.owner import (
     texts,
     told,
     traits,
+    without_flag_values,
     words_of_exit,
 )
 from sparkgate.runtimes.spec import Look, Owned, Place, RuntimeFault
@@ -109,6 +109,12 @@ def namespace_of(unit: str) -> tuple[str, str]:
     return (namespace, name) if slash else ("default", unit)
 
 
+def kubectl(run: Run, words: Sequence[str], timeout_s: float) -> Completed:
+    """Run kubectl, or the one inside k3s where there is no other."""
+    ended = run(["kubectl", *words], timeout_s)
+    return run(["k3s", "kubectl", *words], timeout_s) if ended.absent else ended
+
+
 class KubernetesRuntime:
     """Owns the Deployment `entry.unit` ("namespace/deployment"): 1 replica is started, 0 is stopped.
 
@@ -180,10 +186,7 @@ class KubernetesRuntime:
         return [step(["kubectl", "-n", self._namespace, *self._scale(1)], self._place)]
 
     def _kubectl(self, *words: str, timeout_s: float = LOOK_S) -> Completed:
-        """Through kubectl, or the one inside k3s where there is no other."""
-        argv = ["kubectl", "-n", self._namespace, *words]
-        ended = self._place.run(argv, timeout_s)
-        return self._place.run(["k3s", *argv], timeout_s) if is_trouble(ended, (), "not_installed") else ended
+        return kubectl(self._place.run, ("-n", self._namespace, *words), timeout_s)
 
     def _get(self) -> Completed:
         return self._kubectl("get", "deployment", self._name, "-o", "json")
@@ -232,7 +235,7 @@ class KubernetesRuntime:
             restarts=seen.restarts,
             revived_by=_revived_by(seen.deployment) or (ITSELF if seen.owned == "failed" else ""),
             image=line(at(spec, "image")),
-            argv=masked([*texts(spec, "command"), *texts(spec, "args")]),
+            argv=without_flag_values([*texts(spec, "command"), *texts(spec, "args")]),
             environment={str(at(one, "name")): one["value"] for one in listed(spec, "env") if at(one, "value")},
             detail=_detail(seen, FOR_MEMORY if killed else words_of_exit(code)),
             traits=_traits(seen),

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sparkgate.embedded_files import private_folder, read, write_private
 from sparkgate.engines.spec import line
 from sparkgate.machine.commands import Completed
+from sparkgate.machine.files import private_folder, text_of, write_private
 from sparkgate.runtimes.spec import Place, RuntimeFault
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -119,11 +119,11 @@ def _values(place: Place) -> set[str]:
     settings += [word.removeprefix("--env=") for word in command if word.startswith("--env=")]
     settings += [word for word in command if _SECRET_FLAG.fullmatch(word.partition("=")[0])]
     found = {word.partition("=")[2] for word in settings}
-    found |= {word for word, shown in zip(command, masked(command), strict=True) if shown == HIDDEN}
+    found |= {word for word, shown in zip(command, without_flag_values(command), strict=True) if shown == HIDDEN}
     return {value for value in found if len(value) >= _SHORTEST_SECRET_CHARS}
 
 
-def masked(words: Iterable[str]) -> tuple[str, ...]:
+def without_flag_values(words: Iterable[str]) -> tuple[str, ...]:
     """Words of a command without the values of flags that name a key, a token or a password."""
     shown: list[str] = []
     expected = False
@@ -208,7 +208,7 @@ def traits(found: Mapping[str, object]) -> dict[str, str]:
 
 def pids_in(folder: Path) -> tuple[int, ...]:
     """Processes of a control group and the groups below it; () when it cannot be read."""
-    found = (pid for file in folder.rglob("cgroup.procs") for pid in read(file).split())
+    found = (pid for file in folder.rglob("cgroup.procs") for pid in text_of(file).split())
     return tuple(sorted({int(pid) for pid in found if pid.isdecimal()}))
 
 
@@ -219,7 +219,7 @@ def main_first(main: int, pids: Iterable[int]) -> tuple[int, ...]:
 
 def note_of(place: Place, owner: str) -> dict[str, str]:
     """What was kept of this engine for this owner; {} when there is nothing."""
-    note = pairs(parsed(read(_note(place))))
+    note = pairs(parsed(text_of(_note(place))))
     return note if note.get("owner") == owner else {}
 
 

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
 
 from sparkgate import paths
+from sparkgate.machine.files import private_folder, write_private
 from sparkgate.machine.listeners import listening_pids
+from sparkgate.machine.origins import local_port
 from sparkgate.machine.processes import (
     Process,
     all_end_within,
@@ -145,14 +146,9 @@ class ProcessRuntime:
             return Launch()
 
     def _write(self, launch: Launch) -> None:
-        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._record.with_suffix(f".{os.getpid()}.new")
         try:
-            with new.open("w", encoding="utf-8") as file:
-                json.dump(asdict(launch), file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._record)
+            private_folder(self._record.parent)
+            write_private(self._record, json.dumps(asdict(launch)))
         except OSError as error:
             raise RuntimeFault("cannot_start", f"{self._record} cannot be written: {error.strerror}") from error
 
@@ -163,12 +159,12 @@ class ProcessRuntime:
         """Whether these are what a main process has left that did not end by itself, and none of them serves."""
         if not launch.pid or launch.exit_code == 0 or any(one == launch.leader for one in found):
             return False
-        port = urlsplit(self._place.entry.url).port
+        port = local_port(self._place.entry.url)
         return not (port and {one.pid for one in found} & set(listening_pids(port)))
 
     def _adopted(self) -> list[Process]:
         """What somebody started by hand with the command of the catalogue; not what we started for another entry."""
-        port, command = urlsplit(self._place.entry.url).port, self._place.entry.command
+        port, command = local_port(self._place.entry.url), self._place.entry.command
         for pid in listening_pids(port) if port and command else ():
             if _is_same(command_of(pid), command) and not has_variable(pid, MARK):
                 return tree(pid)

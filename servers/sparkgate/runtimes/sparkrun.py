@@ -23,13 +23,13 @@ from sparkgate.runtimes.owner import (
     keep,
     listed,
     main_first,
-    masked,
     note_of,
     parsed,
     printed,
     step,
     told,
     traits,
+    without_flag_values,
     words_of_exit,
 )
 from sparkgate.runtimes.spec import Look, Owned, Place, RuntimeFault
@@ -165,7 +165,7 @@ class SparkrunRuntime:
 
     def _bare(self, state: Owned, detail: str) -> Look:
         rm = {"rm": "--no-rm" not in self._command}
-        return Look(state, argv=masked(self._command), detail=detail, traits=traits(rm))
+        return Look(state, argv=without_flag_values(self._command), detail=detail, traits=traits(rm))
 
     def _read(self, jobs: Sequence[Mapping[str, Any]]) -> Look:
         job = jobs[0]
@@ -185,7 +185,7 @@ class SparkrunRuntime:
             killed_for_memory=for_memory(code, says_so=False),
             revived_by=ALWAYS if "always" in self._flags(("--restart",)) else AGAIN if again else "",
             image=next((line(at(one, "image")) for one in containers), ""),
-            argv=masked(self._command),
+            argv=without_flag_values(self._command),
             detail=joined(*said, words_of_exit(code)),
             traits=traits(found | {"copies": str(len(jobs)) if len(jobs) > 1 else ""}),
         )

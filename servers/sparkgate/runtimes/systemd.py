@@ -17,12 +17,12 @@ from sparkgate.runtimes.owner import (
     is_trouble,
     joined,
     main_first,
-    masked,
     pids_in,
     printed,
     step,
     told,
     traits,
+    without_flag_values,
     words_of_exit,
 )
 from sparkgate.runtimes.spec import Look, Owned, Place, RuntimeFault
@@ -70,7 +70,7 @@ TROUBLES = (
         "unreachable",
         "the gate reaches no such systemd; for units of a user run `loginctl enable-linger` and set XDG_RUNTIME_DIR",
     ),
-    Trouble("is masked", "masked", "run `systemctl unmask` for it"),
+    Trouble("is without_flag_values", "without_flag_values", "run `systemctl unmask` for it"),
     Trouble(
         r"unit \S+ (?:could not be found|not found|not loaded)|no such file or directory",
         "absent",
@@ -181,7 +181,6 @@ class SystemdRuntime:
         owned = _owned(shown)
         lives = owned in ("running", "starting")
         code = None if lives else _exit_code(shown)
-        argv = _ARGV.search(shown.get("ExecStart", ""))
         return Look(
             owned,
             pids=self._pids(shown) if lives else (),
@@ -190,7 +189,7 @@ class SystemdRuntime:
             killed_for_memory=for_memory(code, shown.get("Result") == "oom-kill"),
             restarts=_count(shown, "NRestarts") if "NRestarts" in shown else None,
             revived_by=_revived_by(shown),
-            argv=masked(_words(argv[1])) if argv else (),
+            argv=without_flag_values(argv_of(shown.get("ExecStart", ""))),
             environment=dict(word.split("=", 1) for word in _words(shown.get("Environment", "")) if "=" in word),
             detail=_detail(shown, code),
             traits=traits({name: shown.get(key) for name, key in TRAITS.items()}),
@@ -199,6 +198,12 @@ class SystemdRuntime:
     def _pids(self, shown: Mapping[str, str]) -> tuple[int, ...]:
         group = shown.get("ControlGroup", "").lstrip("/")
         return main_first(_count(shown, "MainPID"), pids_in(self._cgroups / group) if group else ())
+
+
+def argv_of(exec_start: str) -> tuple[str, ...]:
+    """The words of the first command in an `ExecStart` as `systemctl show` prints it; () when there is none."""
+    found = _ARGV.search(exec_start)
+    return tuple(_words(found[1])) if found else ()
 
 
 def _properties(text: str) -> dict[str, str]:
@@ -243,7 +248,7 @@ def _detail(shown: Mapping[str, str], code: int | None) -> str:
         result,
         "" if result == FOR_MEMORY else WORDS_OF_STATUS.get(code or 0) or words_of_exit(code),
         f"activating (auto-restart), started again {_count(shown, 'NRestarts')} times" if _again(shown) else "",
-        "its unit is masked" if shown.get("LoadState") == "masked" else "",
+        "its unit is without_flag_values" if shown.get("LoadState") == "without_flag_values" else "",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkgate.change.fit import PRESSURE_MAX_PERCENT, SWAP_FREE_SHARE_LOW
+from sparkgate.change.fit import PRESSURE_MAX_PERCENT, swap_low
 from sparkgate.doctor.evidence import Box
 from sparkgate.doctor.rules.check import Check
 from sparkgate.engines import ENGINES
@@ -87,11 +87,10 @@ def _size(held_gib: float | None) -> str:
 
 
 def pressed(box: Box) -> str:
-    full, free, total = box.memory.pressure_full_avg10, box.memory.swap_free_gib, box.memory.swap_total_gib
+    full, low = box.memory.pressure_full_avg10, swap_low(box.memory)
     if full is not None and full > PRESSURE_MAX_PERCENT:
         return f"for {full:.1f} % of the last 10 s everything waited for memory"
-    low = free is not None and total and free < SWAP_FREE_SHARE_LOW * total
-    return f"{free:.1f} of {total:.1f} GiB of swap are free" if low else ""
+    return f"{low[0]:.1f} of {low[1]:.1f} GiB of swap are free" if low else ""
 
 
 def slow_gpu(box: Box) -> str:

@@ -44,7 +44,7 @@ def stale_port(evidence: Evidence) -> str:
         return ""
     if wanted and wanted != "openai" and found.engine != wanted:
         return f"the catalogue says {wanted}, and {found.engine} answers at its URL"
-    owned = evidence.look if evidence.entry.runtime != "daemon" else None
+    owned = None if evidence.entry.resident else evidence.look
     if owned and owned.state in ("stopped", "failed") and not owned.pids:
         return f"its owner says it is {owned.state}, and {found.engine} answers at its URL"
     return ""
