@@ -6,6 +6,7 @@ page: nothing here is judged by the policy or written to the log. Agent text lea
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,9 @@ from sparkgate.policy.guard import Guard
 Origin = tuple[str, str, int]
 Reason = Literal["refused", "unreachable", "timeout", "too_large"]
 _PORTS = {"http": 80, "https": 443}
+SERVICE_PORTS = range(20_000, 32_768)
+"""Below the kernel's usual range for outgoing connections, `net.ipv4.ip_local_port_range`."""
+TRIES = 50
 
 
 class LocalDoorError(Exception):
@@ -153,7 +157,11 @@ class LocalDoor:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port of `host` that nobody listens on now."""
+    """A TCP port of `host` that nobody listens on now, and that no outgoing connection will be given (ip(7))."""
+    for _ in range(TRIES):
+        port = SERVICE_PORTS.start + secrets.randbelow(len(SERVICE_PORTS))
+        if is_free(port, host):
+            return port
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
