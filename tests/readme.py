@@ -13,6 +13,7 @@ from recorded_engine import recording
 from sparkgate.engine_settings import NEEDS, EngineSettings
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine
+from sparkgate.measure.plan import KINDS
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.syntax import FORMS
 from sparkgate.runtimes import RUNTIMES
@@ -81,6 +82,12 @@ def runtimes_table() -> str:
     return "\n".join(lines)
 
 
+def kinds_table() -> str:
+    lines = ["| `bench run` | measures |", "|---|---|"]
+    lines += [f"| `{kind.name}` | {kind.about} |" for kind in KINDS.values()]
+    return "\n".join(lines)
+
+
 def rules_table() -> str:
     counts = Counter((rule.cls, rule.verdict) for rule in shipped())
     lines = ["| class | verdict | rules |", "|---|---|---|"]
@@ -107,6 +114,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "engines": engines_table,
     "runtimes": runtimes_table,
+    "kinds": kinds_table,
     "rules": rules_table,
     "syntax": syntax_table,
     "codes": codes_list,

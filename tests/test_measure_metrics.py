@@ -336,7 +336,7 @@ def test_one_stream_alone_has_its_own_rate_as_steady_and_decode_sum() -> None:
 
 def test_chunks_that_do_not_tell_their_tokens_share_them_in_the_steady_time() -> None:
     slow, other = streamed([None] * 101, completion=301), streamed([None] * 101, completion=301)
-    assert burst_metrics([slow, other]).values["agg_steady_tok_s"] == pytest.approx(600, rel=1e-12)
+    assert burst_metrics([slow, other]).values["agg_steady_tok_s"] == pytest.approx(2 * 298, rel=1e-12)
 
 
 def test_streams_that_never_ran_at_once_have_no_steady_sum() -> None:
@@ -378,4 +378,4 @@ def test_usage_of_the_whole_answer_is_trusted_over_the_number_of_chunks() -> Non
     reads = [(100 + 10 * place, sse(says("abc"))) for place in range(20)]
     sample = timed(*reads, (290, sse(chunk({}, "length"), only_usage(60), DONE)))
     assert value(sample, "tokens_per_chunk") == 3
-    assert value(sample, "decode_tok_s") == 59 / 0.190
+    assert value(sample, "decode_tok_s") == pytest.approx(57 / 0.190)

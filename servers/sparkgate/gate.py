@@ -79,8 +79,14 @@ class Gate:
     @property
     def _jobs(self) -> int:
         """Jobs that run here; a gate that lets go of them leaves them to its successor."""
-        control = self.services.control
-        return 0 if control.let_go.is_set() else control.running
+        return 0 if self.services.control.let_go.is_set() else self._running
+
+    @property
+    def _running(self) -> int:
+        """Changes of engines and benchmarks of this process."""
+        from sparkgate.bench_service import bench_of
+
+        return self.services.control.running + bench_of(self.services).running
 
     async def _keep_recovering(self) -> None:
         """Go on with jobs that nobody runs: of a gate that was killed, or of this one when it could not write."""
@@ -145,7 +151,7 @@ class Gate:
             "version": __version__,
             "sessions": len(self.sessions),
             "calls": sum(session.calls for session in self.sessions),
-            "jobs": self.services.control.running,
+            "jobs": self._running,
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,
@@ -226,9 +232,9 @@ class Gate:
 
 def toolsets() -> dict[str, Any]:
     """Name of a toolset → function that builds its server for one connection."""
-    from sparkgate import engine, search
+    from sparkgate import bench, engine, search
 
-    return {"search": search.build, "engine": engine.build}
+    return {"search": search.build, "engine": engine.build, "bench": bench.build}
 
 
 async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:

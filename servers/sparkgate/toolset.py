@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -46,6 +47,7 @@ class Parameter:
         return shape
 
 
+PICTURE = "picture"
 NO_OBJECT = ""
 """Name of the argument that stands for arguments which were no object at all."""
 
@@ -188,9 +190,18 @@ def failure(code: str, message: str, **more: Any) -> dict[str, Any]:
 
 
 def result(payload: dict[str, Any]) -> types.CallToolResult:
-    """The same payload as structured content and as text, written as JSON.stringify(payload, null, 2) writes it."""
-    text = json.dumps(payload, ensure_ascii=False, indent=2)
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=payload)
+    """The same payload as structured content and as text, written as JSON.stringify(payload, null, 2) writes it.
+
+    Bytes under `PICTURE` are a PNG; they follow as an image and stand in neither of the two.
+    """
+    told = {name: value for name, value in payload.items() if name != PICTURE}
+    content: list[types.ContentBlock] = [
+        types.TextContent(type="text", text=json.dumps(told, ensure_ascii=False, indent=2))
+    ]
+    if picture := payload.get(PICTURE):
+        data = base64.b64encode(picture).decode("ascii")
+        content.append(types.ImageContent(type="image", data=data, mime_type="image/png"))
+    return types.CallToolResult(content=content, structured_content=told)
 
 
 def build_server(name: str, title: str, instructions: str, tools: Sequence[Tool]) -> Server[Any]:

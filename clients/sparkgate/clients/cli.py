@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "policy": "sparkgate.clients.policy:policy",
     "audit": "sparkgate.clients.audit:audit",
     "engine": "sparkgate.clients.engine:engine",
+    "bench": "sparkgate.clients.bench:bench",
     "register": "sparkgate.clients.register:register",
     "config": "sparkgate.clients.config:config",
     "tour": "sparkgate.clients.tour:tour",

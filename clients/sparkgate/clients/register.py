@@ -25,8 +25,8 @@ from sparkgate.settings import SettingsError, load
 def register(host_name: str, config_file: str | None) -> None:
     """Print what to paste into the host's configuration; nothing is written.
 
-    The engine server is among it when config.toml has engines. The entry goes to standard output, where it belongs
-    and what to mind goes to standard error.
+    The engine and benchmark servers are among it when config.toml has engines. The entry goes to standard output,
+    where it belongs and what to mind goes to standard error.
 
     \b
     Example:
@@ -34,7 +34,7 @@ def register(host_name: str, config_file: str | None) -> None:
     """
     host, config = HOSTS[host_name], paths.config_path(config_file)
     try:
-        toolsets = ("search", "engine") if load(Path(config)).engines else ("search",)
+        toolsets = ("search", "engine", "bench") if load(Path(config)).engines else ("search",)
     except SettingsError as error:
         fail(str(error))
     click.echo(f"# {host.title}: merge this into {host.file}", err=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkgate.change.fit import Fit
+from sparkgate.change.lock import holder
 from sparkgate.change.protect import Served
 from sparkgate.change.release import listener_words
 from sparkgate.change.scene import Routes, Scene, leads_to
@@ -41,6 +42,7 @@ REFUSALS = {
 CUT_OFF = (
     "{one.host} asks {one.url}, where {name} will not answer: the old engine comes back unless a person confirms {name}"
 )
+MEASURED = "a benchmark is being measured: its numbers will be worth nothing"
 REVIVED = "{name} may come back by itself: {by}"
 
 
@@ -186,6 +188,7 @@ def warnings(draft: Draft) -> tuple[str, ...]:
     cut_off = [one for one in draft.hosts if draft.start and not _reaches(one, draft)]
     return (
         *(draft.fit.warnings if draft.fit else ()),
+        *((MEASURED,) if holder(f"{draft.control.lock}-bench") else ()),
         *(REVIVED.format(name=name, by=by) for name, by in back),
         *(one.message for one in _all_leaks(draft) if draft.control.allow_cloud_fallback),
         *(CUT_OFF.format(one=one, name=draft.start) for one in cut_off),

@@ -82,6 +82,10 @@ class Stream:
         return (at_ns - self.sample.t0_ns) / 1e6
 
 
+SEVERAL_TOKENS = 1.5
+"""Tokens a chunk from which on its first chunk is taken to hold more than one as well."""
+
+
 def stream_of(sample: Sample) -> Stream:
     """What is derived once of a sample."""
     chunks = [event for event in sample.events if event.tokens != 0]
@@ -97,9 +101,17 @@ def stream_of(sample: Sample) -> Stream:
         "hidden_reasoning": hidden > 0,
         "hidden_tail": _has_tail(sample, chunks, gaps_ms),
     }
-    k1 = 1 + hidden if unknown else sum(event.tokens or 0 for event in chunks[:1])
+    k1 = _first_tokens(chunks, told, hidden) if unknown else sum(event.tokens or 0 for event in chunks[:1])
     held = frozenset(flag for flag, holds in flags.items() if holds)
     return Stream(sample, chunks, gaps_ms, len(chunks) if told is None else told, k1, held)
+
+
+def _first_tokens(chunks: Sequence[TokenEvent], told: int | None, hidden: int) -> int:
+    """Tokens of a first chunk that does not tell: its share of the text, where chunks hold several tokens each."""
+    chars, visible = sum(event.chars for event in chunks), (told or 0) - hidden
+    if not chars or visible < SEVERAL_TOKENS * len(chunks):
+        return 1 + hidden
+    return max(1, round(visible * chunks[0].chars / chars)) + hidden
 
 
 def _hidden_reasoning(sample: Sample, chunks: Sequence[TokenEvent]) -> int:

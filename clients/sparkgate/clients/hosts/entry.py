@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparkgate import paths
 
-SERVER_NAMES = {"search": "sparksearch", "engine": "sparkengine"}
+SERVER_NAMES = {"search": "sparksearch", "engine": "sparkengine", "bench": "sparkbench"}
 """Toolset → name of its server: short, without `-` and `_`, which hosts rewrite."""
 
 

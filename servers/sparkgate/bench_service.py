@@ -1,0 +1,270 @@
+"""Benchmarks on behalf of a caller: what is asked for is planned, refused or begun, followed, cancelled.
+
+One run is made at a time on this machine, and none while an engine is changed. A process of its own measures; a thread
+of the gate writes down what it tells as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from sparkgate import log
+from sparkgate.bench_process import COMMAND, Measuring, measuring
+from sparkgate.bench_subject import CannotMeasure, Subject, choose, provenance, request_of
+from sparkgate.change.actions import caller_as_json
+from sparkgate.change.control import actions, open_fleet
+from sparkgate.change.jobs import JobsUnavailable
+from sparkgate.change.lock import MachineLock, Taken
+from sparkgate.engines.spec import line
+from sparkgate.fleet import Fleet, launch_digest
+from sparkgate.machine.commands import runner
+from sparkgate.measure.plan import Options, Plan, PlanError, Rates, estimate_s, plan
+from sparkgate.measure.store import CUT_OFF, Ending, Run, Store, StoreUnavailable
+from sparkgate.measure.store import StoredCell as Measured
+from sparkgate.measure.validity import RULES
+from sparkgate.policy.audit import Caller
+from sparkgate.runtimes.spec import RuntimeFault
+from sparkgate.services import Live, NotReady, Services
+from sparkgate.toolset import failure
+
+BUSY = "run {run.id} ({run.kind} on {run.engine}) is measured; wait for it with bench_job"
+CHANGING = "job {job.id} ({job.kind} of {job.target}) changes engines; wait for it with engine_job"
+MEANWHILE = "job {job.id} ({job.kind} of {job.target}) changed engines meanwhile: run it again"
+LATEST_JOBS = 5
+LIMIT_FACTOR, LIMIT_MORE_S = 1.5, 300.0
+"""A process that has not ended after so much more than `max_seconds` is ended."""
+LOST = Ending("interrupted", "interrupted", "interrupted", CUT_OFF)
+SEVERITY = {rule.id: rule.severity for rule in RULES}
+ADVICE = {rule.id: rule.advice for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a caller wants measured; `engine` "" is the only one that is ready."""
+
+    kind: str
+    engine: str = ""
+    options: Options = field(default_factory=Options)
+
+    def same_as(self, asked: Mapping[str, Any]) -> bool:
+        """Whether a run was asked for in the same way."""
+        engine = self.engine or asked["engine"]
+        return {"kind": self.kind, "engine": engine, "options": _plain(self.options)} == dict(asked)
+
+
+class Bench:
+    """Begins runs and knows those of this process.
+
+    Args:
+        services: gives settings and log.
+        command: the process that measures, word by word.
+    """
+
+    def __init__(self, services: Services, command: Sequence[str] = COMMAND) -> None:
+        self.services, self._command = services, tuple(command)
+        self._store: Store | None = None
+        self._opening = threading.Lock()
+        self._beginning = threading.Lock()
+        self._threads: dict[int, threading.Thread] = {}
+        self._processes: dict[int, Measuring] = {}
+
+    @property
+    def running(self) -> int:
+        """Runs of this process that are not at their end."""
+        return sum(thread.is_alive() for thread in list(self._threads.values()))
+
+    def store(self) -> Store:
+        """Raises StoreUnavailable."""
+        with self._opening:
+            self._store = self._store or Store(self.services.state / "bench.db")
+            return self._store
+
+    def begin(self, wish: Wish, caller: Caller) -> dict[str, Any]:
+        """Begin a run, or join the one that was asked for in the same way. {"ok": True, "run": id}, or a refusal."""
+        try:
+            live = self.services.live()
+            with self._beginning:
+                self._close_lost()
+                return self._begin(wish, caller, live)
+        except (NotReady, CannotMeasure, RuntimeFault) as error:
+            return failure(error.code, str(error))
+        except PlanError as error:
+            return failure("bad_plan", str(error))
+        except (StoreUnavailable, JobsUnavailable) as error:
+            return failure("store_unavailable", str(error))
+
+    def _begin(self, wish: Wish, caller: Caller, live: Live) -> dict[str, Any]:
+        seed = secrets.randbits(128)
+        plan(wish.kind, seed, wish.options)  # so that a mistake in it is told before any engine is asked
+        if running := [run for run in self.store().unfinished() if run.state == "running"]:
+            joined = {"ok": True, "run": running[0].id, "joined": True}
+            return joined if wish.same_as(running[0].asked) else failure("busy", BUSY.format(run=running[0]))
+        if jobs := self.services.control.jobs().running(live.settings.control.lock):
+            return failure("busy", CHANGING.format(job=jobs[0]))
+        try:
+            lock = MachineLock(f"{live.settings.control.lock}-bench")
+        except Taken as held:
+            return failure("busy", f"{held} is measuring on this machine; ask again when it has ended")
+        try:
+            return {"ok": True, "run": self._launch(wish, seed, caller, live, lock)}
+        except BaseException:
+            lock.release()
+            raise
+
+    def _launch(self, wish: Wish, seed: int, caller: Caller, live: Live, lock: MachineLock) -> int:
+        """The id of a run that has begun and will release the lock."""
+        with open_fleet(live, self.services.state, self.services.guard) as fleet:
+            subject = choose(wish.engine.strip(), fleet)
+            planned = plan(wish.kind, seed, wish.options, context=subject.context)
+            facts = provenance(subject, fleet, runner(self.services.guard), self._load_s(subject, fleet))
+            request = request_of(subject, fleet, planned.as_json(), facts)
+        asked = {"kind": wish.kind, "engine": subject.name, "options": _plain(wish.options)}
+        run = self.store().begin(subject.name, planned, asked, caller_as_json(caller), facts)
+        try:
+            self._note(live, run, caller, "measure", "done")
+        except RuntimeFault as error:
+            self.store().end(run.id, Ending("failed", "failed", error.code, str(error)))
+            raise
+        thread = threading.Thread(
+            target=self._work, args=(run, request, caller, live, lock), name=f"bench-{run.id}", daemon=True
+        )
+        self._threads[run.id] = thread
+        thread.start()
+        return run.id
+
+    def _load_s(self, subject: Subject, fleet: Fleet) -> float | None:
+        """How long its latest load took."""
+        entry = fleet.catalogue[subject.name]
+        return self.services.control.jobs().learnt(subject.name, launch_digest(entry))[1] if entry.runtime else None
+
+    def _note(self, live: Live, run: Run, caller: Caller, action: str, outcome: str) -> None:
+        entry = live.settings.engines.get(run.engine)
+        told = {"action": action, "engine": run.engine, "kind": run.kind, "run": str(run.id)}
+        actions(live).note(caller, "bench_run", entry.url if entry else "", outcome, **told)
+
+    def cancel(self, run_id: int, caller: Caller) -> Run:
+        """Ask a run to end; what it has measured is kept. Raises KeyError, NotReady, StoreUnavailable, RuntimeFault."""
+        run = self.store().run(run_id)
+        if run.state == "running" and not run.cancel:
+            self._note(self.services.live(), run, caller, "cancel", "done")
+            self.store().ask_to_cancel(run_id)
+            if process := self._processes.get(run_id):
+                process.cancel()
+        return run
+
+    def estimate_s(self, run: Run, planned: Plan) -> float | None:
+        """About how long a run takes, from its own probe or the latest one of the engine; None when there is none."""
+        probes = [run.probe, *(other.probe for other in self.store().latest(10, engine=run.engine))]
+        if told := run.probe.get("estimate_s"):
+            return float(told)
+        rates = next((probe["rates"] for probe in probes if probe.get("rates")), None)
+        return estimate_s(planned, Rates(rates.get("prefill_tok_s"), rates.get("decode_tok_s"))) if rates else None
+
+    def _close_lost(self) -> None:
+        """Mark runs that nobody makes any more: their process is gone, or their thread in this one."""
+        for run in self.store().unfinished():
+            thread = self._threads.get(run.id)
+            ours = run.owner.pid == os.getpid() and not (thread and thread.is_alive())
+            if run.state == "interrupted" or ours:
+                self.store().end(run.id, LOST)
+
+    # -- the thread of a run
+
+    def _work(self, run: Run, request: dict[str, Any], caller: Caller, live: Live, lock: MachineLock) -> None:
+        ending = Ending("failed", "failed", "fault", "a fault in sparkgate ended it; the log of the gate says where")
+        try:
+            ending = self._measure(run, request)
+        except Exception as error:
+            log.error("bench_fault", run=run.id, **log.describe(error))
+        finally:
+            self._processes.pop(run.id, None)
+            lock.release()
+            self._close(run, ending, caller, live)
+
+    def _close(self, run: Run, ending: Ending, caller: Caller, live: Live) -> None:
+        try:
+            self.store().end(run.id, replace(ending, notes=(*ending.notes, *self._changes(run))))
+            with suppress(RuntimeFault):
+                self._note(live, run, caller, "end", ending.state)
+        except Exception as error:
+            log.error("bench_fault", run=run.id, **log.describe(error))
+
+    def _changes(self, run: Run) -> list[str]:
+        """Changes of engines that fell into a run."""
+        with suppress(JobsUnavailable):
+            jobs = self.services.control.jobs().latest(LATEST_JOBS)
+            return [MEANWHILE.format(job=job) for job in jobs if job.changed_s > run.created_s]
+        return []
+
+    def _measure(self, run: Run, request: Mapping[str, Any]) -> Ending:
+        limit_s = LIMIT_FACTOR * float(run.plan["max_seconds"]) + LIMIT_MORE_S
+        last: dict[str, Any] = {}
+        with measuring(self._command, self.services.guard, limit_s) as process:
+            self._processes[run.id] = process
+            process.send(request)
+            if self.store().run(run.id).cancel:
+                process.cancel()
+            for event in process.events():
+                self._write(run.id, event)
+                if event.get("event") in ("end", "failed"):
+                    last = event
+                elif self.store().run(run.id).cancel:
+                    process.cancel()
+            return _ending(last, process.exit_code(), cancelled=self.store().run(run.id).cancel)
+
+    def _write(self, run_id: int, event: dict[str, Any]) -> None:
+        store, what = self.store(), event.pop("event", "")
+        if what == "probe":
+            store.note_probe(run_id, event)
+        elif what == "progress":
+            store.note_progress(run_id, event)
+        elif what == "burst":
+            counters = (event.get("engine_before") or {}, event.get("engine_after") or {})
+            store.add_burst(run_id, event["cell"], event["repeat"], event["samples"], event["sensors"], *counters)
+        elif what == "cell":
+            store.put_cell(run_id, _cell(event))
+        event["event"] = what
+
+
+def _plain(options: Options) -> dict[str, Any]:
+    """As JSON gives it back: lists, and only what was asked for."""
+    told = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(options).items()}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _cell(event: Mapping[str, Any]) -> Measured:
+    flags = [flag if isinstance(flag, dict) else {"id": flag} for flag in event.get("flags", ())]
+    usual = (
+        {"severity": SEVERITY.get(one["id"], "warning"), "text": "", "advice": ADVICE.get(one["id"], "")}
+        for one in flags
+    )
+    known = [
+        {name: line(value) for name, value in (told | one).items()} for told, one in zip(usual, flags, strict=True)
+    ]
+    parts = (event.get("stats") or {}, event.get("why_null") or {}, event.get("facts") or {})
+    return Measured(event["key"], "", event.get("status", ""), known, *parts)
+
+
+def _ending(last: Mapping[str, Any], code: int, *, cancelled: bool) -> Ending:
+    notes = tuple(line(note) for note in last.get("notes") or ())
+    if cancelled or last.get("validity") == "cancelled":
+        return Ending("cancelled", "cancelled", notes=notes)
+    if "validity" in last:
+        return Ending("done", line(last["validity"]), notes=notes)
+    if last:
+        return Ending("failed", "failed", line(last.get("code")) or "failed", line(last.get("message")), notes)
+    words = f"the measuring process ended with code {code} and did not say why; the log of the gate tells more"
+    return Ending("failed", "failed", "process_ended", words)
+
+
+@cache
+def bench_of(services: Services) -> Bench:
+    """The one that measures for this process."""
+    return Bench(services)

@@ -1,0 +1,191 @@
+"""One run from its order to its last event: probe, lengths, bursts, and what they are worth."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sparkgate.measure import quality_run, validity, verify
+from sparkgate.measure.bursts import Bench, CellRun, Course, Stopped
+from sparkgate.measure.calibrate import Lengths, calibrate
+from sparkgate.measure.cell_facts import CellFacts
+from sparkgate.measure.clock import Clock
+from sparkgate.measure.energy import idle_w
+from sparkgate.measure.engine_counters import Counting
+from sparkgate.measure.order import Order
+from sparkgate.measure.plan import WARMUP_BURSTS, Plan, PlanError, estimate_s, for_upper_bound, within_budget
+from sparkgate.measure.probe import Probe, ProbeError, probe
+from sparkgate.measure.prompts import PromptError
+from sparkgate.measure.quality import items
+from sparkgate.measure.verify import Around
+from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
+
+DEADLINE_FACTOR, DEADLINE_MORE_S = 3.0, 60.0
+
+IDLE_POWER_S = 2.0
+_BUSY = "the engine was busy with other requests when the run began"
+_NO_SWITCH = "the engine refuses the switch for thinking: it was left as the server has it"
+_LONG = "this engine cannot be made to give an exact length: prose was replaced by a text too long to end early"
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known before the first burst; `needed_s` is about how long the run takes, None when not known."""
+
+    probe: Probe
+    lengths: Lengths
+    plan: Plan
+    needed_s: float | None
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of an order through an open door; `course` takes what comes of it."""
+
+    order: Order
+    door: StreamDoor
+    course: Course
+    wall_ns: Callable[[], int] = time.time_ns
+
+    async def whole(self) -> None:
+        """All of it, ending with an "end" or a "failed" event."""
+        self.course.ends_s = time.monotonic() + self.order.plan.max_seconds
+        try:
+            found = await self._unless_cancelled(self._prepare())
+            status = "cancelled" if found is None else await self._measure(found)
+            self.course.emit({"event": "end", "validity": status, "notes": self.course.notes})
+        except (ProbeError, PlanError, PromptError, StreamDoorError) as error:
+            self.course.emit({"event": "failed", "code": _code(error), "message": str(error)})
+
+    async def _unless_cancelled(self, work: Any) -> Found | None:
+        """Its result, or None as soon as the run is cancelled."""
+        task, stop = asyncio.create_task(work), asyncio.create_task(self.course.cancel.wait())
+        await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            found: Found = task.result()
+            return found
+        self.door.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return None
+
+    async def _prepare(self) -> Found:
+        """What the engine is, how long its prompts are, and the plan that fits it."""
+        found = await probe(self.order, self.door, itertools.count())
+        planned, needed_s = self._fitted(found)
+        tasks = planned.kind == quality_run.QUALITY
+        lengths = await calibrate(() if tasks else planned.cells, found.writer, self._clock(found))
+        template = lengths.template_tokens(planned.cells[0])
+        told = {"template_tokens": template, "lengths_by": lengths.method, "estimate_s": needed_s}
+        self.course.emit({"event": "probe", **found.as_json(), **told})
+        return Found(found, lengths, planned, needed_s)
+
+    def _fitted(self, found: Probe) -> tuple[Plan, float | None]:
+        """The plan for what was found, and about how many seconds it takes. Raises PlanError."""
+        planned = self.order.plan
+        if found.shown != "exact" and planned != for_upper_bound(planned):
+            planned = for_upper_bound(planned)
+            self.course.notes.append(_LONG)
+        if not found.writer.thinks:
+            self.course.notes.append(_NO_SWITCH)
+        if planned.kind == quality_run.QUALITY:
+            return planned, None
+        planned = within_budget(planned, found.rates)
+        return planned, estimate_s(planned, found.rates)
+
+    def _clock(self, found: Probe) -> Clock:
+        return Clock(self.door, found.writer.path, found.writer.dialect, self.wall_ns)
+
+    async def _measure(self, found: Found) -> str:
+        """All bursts, and what they are worth. The status of the run."""
+        course, planned = self.course, found.plan
+        tasks = planned.kind == quality_run.QUALITY
+        course.cells = [CellRun(cell) for cell in planned.cells]
+        course.of = len(course.cells) * (len(items()) * planned.repeats if tasks else WARMUP_BURSTS + planned.repeats)
+        if found.needed_s is not None:
+            course.deadline_s = DEADLINE_FACTOR * found.needed_s + DEADLINE_MORE_S
+        counting = Counting.of(self.door, self.order.engine)
+        clock, context = self._clock(found.probe), found.probe.context
+        bench = Bench(course, found.probe.writer, found.lengths, clock, counting, context)
+        if await counting.idle() is False:
+            course.notes.append(_BUSY)
+        course.idle_power_w = await self._idle_power()
+        with suppress(Stopped):
+            await (bench.trials(planned) if tasks else bench.all(planned))
+        statuses = [self._verify(one, found) for one in course.cells]
+        return "cancelled" if course.cancel.is_set() else _worst(statuses)
+
+    async def _idle_power(self) -> float | None:
+        """Watts of the GPU while nothing is asked of it; None where it is not read."""
+        if self.course.power is None:
+            return None
+        began_ns = time.perf_counter_ns()
+        await asyncio.sleep(IDLE_POWER_S)
+        return idle_w(self.course.power.since(began_ns))
+
+    def _verify(self, one: CellRun, found: Found) -> str:
+        """Tell what came of a cell. Its status."""
+        seen = self._facts(one, found)
+        flags = validity.flags(seen) if one.bursts else ()
+        status = validity.status(flags) if len(one.bursts) >= found.plan.repeats else "cancelled"
+        stats, why_null = verify.stats(one.bursts, found.plan.seed)
+        if found.plan.kind == quality_run.QUALITY:
+            stats = quality_run.stats(one.outcomes, stats)
+        self.course.emit(
+            {
+                "event": "cell",
+                "key": one.cell.key,
+                "hash": one.cell.hash,
+                "facts": verify.as_json(seen),
+                "flags": [asdict(flag) for flag in flags],
+                "status": status,
+                "stats": stats,
+                "why_null": why_null,
+            }
+        )
+        return status
+
+    def _facts(self, one: CellRun, found: Found) -> CellFacts:
+        seen = verify.facts(one.cell, one.bursts, self._around(one, found))
+        if found.plan.kind == quality_run.QUALITY:
+            return quality_run.facts(seen)
+        return replace(seen, warmup_settled=verify.settled(one.warmup_ms))
+
+    def _around(self, one: CellRun, found: Found) -> Around:
+        alone = [other for other in self.course.cells if other.cell == replace(one.cell, concurrency=1)]
+        again = verify.median_of([one.remeasured], verify.headline_metric(one.cell)) if one.remeasured else None
+        before, after = self.course.canaries if len(self.course.canaries) == 2 else (None, None)
+        return Around(
+            model=found.probe.writer.model,
+            aliases=(*self.order.aliases, *found.probe.aliases),
+            context=found.probe.context,
+            gpu=self.order.gpu,
+            shown=found.probe.shown,
+            thinks=found.probe.writer.thinks,
+            rtt_ms=found.probe.rtt_ms,
+            template_tokens=found.lengths.template_tokens(one.cell),
+            single_tok_s=verify.median_of(alone[0].bursts, "agg_decode_tok_s") if alone else None,
+            remeasured_tok_s=again,
+            canary_before_tok_s=before,
+            canary_after_tok_s=after,
+            reference_prefill_tok_s=self.order.reference_prefill_tok_s,
+        )
+
+
+def _worst(statuses: Sequence[str]) -> str:
+    """Of a run: a cell that there was no time for taints it."""
+    told = [{"cancelled": "tainted"}.get(status, status) for status in statuses]
+    return next((status for status in ("invalid", "tainted") if status in told), "valid")
+
+
+def _code(error: Exception) -> str:
+    if isinstance(error, ProbeError):
+        return error.code
+    codes = {PlanError: "bad_plan", PromptError: "prompt", StreamDoorError: "unreachable"}
+    return codes.get(type(error), "failed")

@@ -1,0 +1,63 @@
+"""The tasks of a quality run as requests, and their answers as outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparkgate.measure.cell_facts import CellFacts
+from sparkgate.measure.chunk import Dialect, transcript
+from sparkgate.measure.clock import Burst
+from sparkgate.measure.lengths import length_forms, request_fields
+from sparkgate.measure.order import Writer
+from sparkgate.measure.plan import Cell
+from sparkgate.measure.quality import Answer, Call, Item, Outcome, Score, by_family, grade, messages, score, tools
+from sparkgate.measure.stream import StreamParser
+
+QUALITY = "quality"
+NEEDLE_WORDS, MARGIN_TOKENS = 2000, 256
+KEPT = ("decode_tok_s", "ttft_any_ms", "output_tokens")
+
+
+def body(writer: Writer, item: Item, cell: Cell, context: int | None) -> bytes:
+    """One task as a request that may end when it likes; its text is no longer than the context allows."""
+    length = length_forms(writer.engine, writer.model, free=True)[0]
+    thinking = cell.thinking if writer.thinks else None
+    own = request_fields(writer.engine, length, cell.output_tokens, thinking=thinking, warm=True)
+    room = NEEDLE_WORDS if context is None else context - cell.output_tokens - MARGIN_TOKENS
+    told = messages(item, needle_words=max(0, min(NEEDLE_WORDS, room)))
+    asked: dict[str, Any] = {"model": writer.model, "messages": told, "stream": True, "temperature": 0}
+    return json.dumps({**asked, **own, **({"tools": tools()} if item.tools else {})}).encode()
+
+
+def judge(item: Item, burst: Burst, dialect: Dialect) -> Outcome:
+    """How the answer of a burst of one is judged."""
+    [sample], [exchange] = burst.samples, burst.exchanges
+    parser = StreamParser(dialect)
+    chunks = [chunk for at_ns, piece in exchange.pieces for chunk in parser.feed(piece, at_ns)]
+    told = transcript([*chunks, *parser.end()])
+    calls = tuple(Call(*call) for call in told.tools)
+    return grade(item, Answer(told.content, calls, sample.finish or "stop", sample.error))
+
+
+def facts(found: CellFacts) -> CellFacts:
+    """Without what is not asked of tasks: their prompts have lengths of their own, and come again."""
+    return replace(found, cold=False, asked_prompt_tokens=None, burst_variation=None, aggregate_tok_s=None)
+
+
+def stats(outcomes: Mapping[str, Sequence[Outcome]], rates: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores of all tasks and of each family, as metrics, and those of `rates` that mean something for tasks."""
+    told = _scores("", score(outcomes)) | {name: rates[name] for name in KEPT if name in rates}
+    for family, one in by_family(outcomes).items():
+        told |= _scores(f"_{family}", one)
+    return told
+
+
+def _scores(suffix: str, one: Score) -> dict[str, Any]:
+    passes = {"pass_1": {"median": one.pass_1, "low": one.low, "high": one.high, "n": one.judged}}
+    passes |= {"pass_3": {"median": one.pass_3, "n": one.items}}
+    passes |= {"truncated": {"median": float(one.truncated), "n": one.judged + one.truncated + one.errors}}
+    known = {name: told for name, told in passes.items() if told["median"] is not None}
+    return {f"{name}{suffix}": {key: v for key, v in told.items() if v is not None} for name, told in known.items()}

@@ -1,0 +1,109 @@
+"""`python -I -m sparkgate.measure.worker`: the process that measures one order, and reaches one origin only.
+
+The first line of its standard input is the order, its standard output one event a line. It ends when it is done, at
+SIGTERM, and when its standard input ends; in the latter cases what was measured until then is told first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from sparkgate.measure.bursts import Course
+from sparkgate.measure.energy import PowerLog, command, nvidia_smi
+from sparkgate.measure.order import Order, OrderError, base_url, read
+from sparkgate.measure.protocol import Run
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
+
+MAX_ORDER_BYTES = 4_000_000
+_STDIN, _STDOUT = 0, 1
+
+
+def main() -> int:
+    """The exit code: 0 once a last event was written."""
+    guard = Guard()
+    guard.install()
+    try:
+        order = read(_first_line())
+    except OrderError as error:
+        emit({"event": "failed", "code": "bad_order", "message": str(error)})
+        return 0
+    asyncio.run(_run(order, guard))
+    return 0
+
+
+def _first_line() -> bytes:
+    """Unbuffered, so that the end of the input is seen later."""
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) < MAX_ORDER_BYTES:
+        piece = os.read(_STDIN, 65_536)
+        if not piece:
+            break
+        line += piece
+    return bytes(line.partition(b"\n")[0])
+
+
+def emit(event: Mapping[str, Any]) -> None:
+    """Write one event; that nobody reads it any more shows at the end of the input."""
+    with suppress(BrokenPipeError):
+        data = memoryview(json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        while data:
+            data = data[os.write(_STDOUT, data) :]
+
+
+async def _run(order: Order, guard: Guard) -> None:
+    cancel = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, cancel.set)
+    _cancel_at_end_of_input(loop, cancel)
+    try:
+        async with StreamDoor(base_url(order.url), order.headers, guard) as door:
+            with _power(order.url, guard) as power:
+                await Run(order, door, Course(emit, cancel, power)).whole()
+    except StreamDoorError as error:
+        emit({"event": "failed", "code": "unreachable", "message": str(error)})
+
+
+def _cancel_at_end_of_input(loop: asyncio.AbstractEventLoop, cancel: asyncio.Event) -> None:
+    def readable() -> None:
+        if not os.read(_STDIN, 65_536):
+            loop.remove_reader(_STDIN)
+            cancel.set()
+
+    # A file as input cannot be watched, and has no end that means anything.
+    with suppress(OSError):
+        loop.add_reader(_STDIN, readable)
+
+
+@contextmanager
+def _power(url: str, guard: Guard) -> Iterator[PowerLog | None]:
+    """Readings of the GPU of this machine, where the engine runs on it."""
+    program = shutil.which("nvidia-smi")
+    if not program or not _is_here(url):
+        yield None
+        return
+    with PowerLog(nvidia_smi([program, *command()[1:]], guard)) as power:
+        yield power
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
