@@ -26,6 +26,10 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
         ({**LONG_FORM, "output_tokens_min": 379}, {**LONG_FORM, "output_tokens_min": 380, "ends_early": True}),
         ({**OUTPUT, "output_tokens_min": 400, "ends_early": True}, {"output_tokens_min": 12, "ends_early": True}),
     ],
+    "ended_early": [
+        ({**OUTPUT, "ends_early": True}, {**OUTPUT, "ends_early": False}),
+        ({**LONG_FORM, "ends_early": True}, {**LONG_FORM, "ends_early": True, "output_tokens_min": 390}),
+    ],
     "long_output": [({**OUTPUT, "output_tokens_max": 401}, {**OUTPUT, "output_tokens_max": 400})],
     "shared_prefix": [
         ({**COLD, "cached_tokens": 31}, {**COLD, "cached_tokens": 30}),

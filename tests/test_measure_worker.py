@@ -23,6 +23,7 @@ from sparkgate.measure.plan import Options, Plan, plan
 from sparkgate.measure.quality import items
 from sparkgate.measure.sample import Sample, from_json
 from sparkgate.measure.verify import settled
+from sparkgate.measure.worker import hidden
 
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.measure.worker")
 SEED = 0x5EED
@@ -302,3 +303,9 @@ def test_a_real_llama_cpp_gives_the_same_numbers_by_its_own_clock() -> None:
         assert values["decode_tok_s"] == pytest.approx(values["engine_decode_tok_s"], rel=off)
         assert 0 < (values["overhead_ms"] or 0) <= 15 + late_ms
     assert "clocks_disagree" not in flag_ids(events)
+
+
+def test_a_key_that_an_engine_repeats_is_told_to_nobody() -> None:
+    key = "sk-SECRET-987654"
+    told = {"message": f"401: Received API Key = {key}", "cut": [f"key {key[:10]}"], "n": 1}
+    assert hidden(told, [key]) == {"message": "401: Received API Key = [withheld]", "cut": ["key [withheld]"], "n": 1}

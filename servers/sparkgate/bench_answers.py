@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import anyio
 from mcp.server.context import ServerRequestContext
 
 from sparkgate.bench_service import Bench, Wish
+from sparkgate.engines.spec import line
 from sparkgate.measure.compare import Refusal
 from sparkgate.measure.draw import drawn
 from sparkgate.measure.explain import Measured, explain
@@ -35,7 +37,7 @@ from sparkgate.measure.record import (
 )
 from sparkgate.measure.reference import Near, Setting, nearest, same_model
 from sparkgate.measure.sheets import PictureError, picture_for
-from sparkgate.measure.store import Run, Store, StoredCell
+from sparkgate.measure.store import Run, Store, StoredCell, StoreUnavailable
 from sparkgate.policy.audit import Caller
 from sparkgate.toolset import PICTURE, Arguments, failure
 
@@ -107,6 +109,8 @@ def _begun(bench: Bench, run: Run) -> dict[str, Any]:
 
 
 async def bench_job(bench: Bench, arguments: Arguments, caller: Caller, context: Context) -> dict[str, Any]:
+    with suppress(StoreUnavailable):
+        await anyio.to_thread.run_sync(bench.tidy)
     try:
         run = await anyio.to_thread.run_sync(_asked_for, bench.store(), arguments["id"])
     except KeyError:
@@ -217,6 +221,8 @@ async def bench_compare(bench: Bench, arguments: Arguments, _: Caller, __: Conte
 def compare_answer(store: Store, a: int, b: int) -> dict[str, Any]:
     """What run B is, seen from A, cell by cell. Raises KeyError."""
     one, other = store.run(a), store.run(b)
+    if "quality" in (one.kind, other.kind):
+        return failure("not_comparable", "runs of quality have scores, not rates: bench_job tells them")
     judged = compare_stored(store, one, other)
     kinds = ["not comparable" if isinstance(verdict, Refusal) else verdict.kind for _, verdict in judged]
     counts = [f"{kind} in {kinds.count(kind)} of {len(kinds)} cells" for kind in dict.fromkeys(kinds)]
@@ -252,7 +258,7 @@ def _line(store: Store, run: Run) -> str:
 
 
 async def bench_reference(bench: Bench, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
-    return await anyio.to_thread.run_sync(reference_answer, bench.store(), arguments["model"].strip())
+    return await anyio.to_thread.run_sync(reference_answer, bench.store(), line(arguments["model"]))
 
 
 def reference_answer(store: Store, model: str = "") -> dict[str, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sparkgate import log
@@ -37,6 +37,7 @@ from sparkgate.toolset import failure
 BUSY = "run {run.id} ({run.kind} on {run.engine}) is measured; wait for it with bench_job"
 CHANGING = "job {job.id} ({job.kind} of {job.target}) changes engines; wait for it with engine_job"
 MEANWHILE = "job {job.id} ({job.kind} of {job.target}) changed engines meanwhile: run it again"
+WRITE_TRIES = 6
 LATEST_JOBS = 5
 LIMIT_FACTOR, LIMIT_MORE_S = 1.5, 300.0
 """A process that has not ended after so much more than `max_seconds` is ended."""
@@ -190,11 +191,32 @@ class Bench:
 
     def _close(self, run: Run, ending: Ending, caller: Caller, live: Live) -> None:
         try:
-            self.store().end(run.id, replace(ending, notes=(*ending.notes, *self._changes(run))))
+            changes = self._changes(run)
+            worth = "tainted" if changes and ending.validity == "valid" else ending.validity
+            told = replace(ending, validity=worth, notes=(*ending.notes, *changes))
+            self._patiently(lambda: self.store().end(run.id, told))
             with suppress(RuntimeFault):
                 self._note(live, run, caller, "end", ending.state)
         except Exception as error:
             log.error("bench_fault", run=run.id, **log.describe(error))
+
+    def _patiently(self, write: Callable[[], object]) -> None:
+        """Another program may hold the file for long; the worker writes between bursts only, so waiting is harmless."""
+        for tries_left in range(WRITE_TRIES - 1, -1, -1):
+            try:
+                write()
+                return
+            except StoreUnavailable:
+                if not tries_left:
+                    raise
+
+    def tidy(self) -> None:
+        """Close runs that nobody makes any more, unless one is just being begun. Raises StoreUnavailable."""
+        if self._beginning.acquire(blocking=False):
+            try:
+                self._close_lost()
+            finally:
+                self._beginning.release()
 
     def _changes(self, run: Run) -> list[str]:
         """Changes of engines that fell into a run."""
@@ -212,7 +234,7 @@ class Bench:
             if self.store().run(run.id).cancel:
                 process.cancel()
             for event in process.events():
-                self._write(run.id, event)
+                self._patiently(partial(self._write, run.id, event))
                 if event.get("event") in ("end", "failed"):
                     last = event
                 elif self.store().run(run.id).cancel:
@@ -220,17 +242,17 @@ class Bench:
             return _ending(last, process.exit_code(), cancelled=self.store().run(run.id).cancel)
 
     def _write(self, run_id: int, event: dict[str, Any]) -> None:
-        store, what = self.store(), event.pop("event", "")
+        store, what = self.store(), event.get("event", "")
+        told = {name: value for name, value in event.items() if name != "event"}
         if what == "probe":
-            store.note_probe(run_id, event)
+            store.note_probe(run_id, told)
         elif what == "progress":
-            store.note_progress(run_id, event)
+            store.note_progress(run_id, told)
         elif what == "burst":
-            counters = (event.get("engine_before") or {}, event.get("engine_after") or {})
-            store.add_burst(run_id, event["cell"], event["repeat"], event["samples"], event["sensors"], *counters)
+            counters = (told.get("engine_before") or {}, told.get("engine_after") or {})
+            store.add_burst(run_id, told["cell"], told["repeat"], told["samples"], told["sensors"], *counters)
         elif what == "cell":
-            store.put_cell(run_id, _cell(event))
-        event["event"] = what
+            store.put_cell(run_id, _cell(told))
 
 
 def _plain(options: Options) -> dict[str, Any]:

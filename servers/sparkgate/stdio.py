@@ -99,10 +99,10 @@ class Pipe:
             self._write_host()
         if self.link and self.link in writable:
             self._write_gate()
-        if self.host_in in readable:
-            self._read_host()
         if self.link and self.link in readable:
             self._read_gate()
+        if self.host_in in readable:
+            self._read_host()
 
     def _inputs(self) -> list[Any]:
         held = len(self.to_gate) + len(self.to_host) + self.waiting_bytes

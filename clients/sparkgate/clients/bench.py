@@ -122,6 +122,8 @@ def followed(session: HostSession, run_id: int) -> dict[str, Any]:
     try:
         while True:
             answer = session.call("bench_job", {"id": run_id, "wait_s": 1})
+            if "state" not in answer:
+                fail(f"{answer['code']}: {answer['message']}")
             if answer["state"] != "running":
                 return answer
             numbers = ", ".join(f"{name} {value:g}" for name, value in answer.get("headline", {}).items())

@@ -49,7 +49,8 @@ def times(value: float | None, factor: float) -> float | None:
 def short_output(f: CellFacts) -> bool:
     floor = f.shortest_allowed_tokens or f.asked_output_tokens
     must_run_out = floor is not None and floor == f.asked_output_tokens
-    return above(floor, f.output_tokens_min) or (must_run_out and f.ends_early is True)
+    counted = f.output_tokens_min is not None
+    return above(floor, f.output_tokens_min) or (counted and must_run_out and f.ends_early is True)
 
 
 def shared_prefix(f: CellFacts) -> bool:

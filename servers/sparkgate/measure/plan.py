@@ -270,6 +270,9 @@ def from_json(told: Mapping[str, Any]) -> Plan:
     return Plan(**taken | {"cells": cells, "left_out": left_out, "seed": int(told["seed"], 16)})
 
 
+MAX_CELLS = 64
+
+
 def plan(kind: str, seed: int, options: Options = Options(), *, context: int | None = None) -> Plan:
     """The run of a kind; `context` is the number of tokens that one stream may have, None when it is not known.
 
@@ -277,6 +280,8 @@ def plan(kind: str, seed: int, options: Options = Options(), *, context: int | N
     """
     if kind not in KINDS:
         raise PlanError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
+    if kind == "quality" and (options.concurrency or options.prompt_tokens):
+        raise PlanError("quality asks one task at a time, of its own length: leave out concurrency and prompt_tokens")
     base, asked = KINDS[kind], _filled(KINDS[kind], options)
     one = Cell(kind, asked.family or "prose", output_tokens=asked.output_tokens or 0, thinking=asked.thinking or False)
     fits, left_out = _fitting(base.spread(one, asked), context)
@@ -291,6 +296,9 @@ def _filled(kind: Kind, options: Options) -> Options:
         for value in values if isinstance(values, tuple) else (values,):
             if not low <= value <= high:
                 raise PlanError(f"{name} must lie between {low} and {high}, and {value} was asked for")
+    levels, lengths = given.get("concurrency", (1,)), given.get("prompt_tokens", (1,))
+    if isinstance(levels, tuple) and isinstance(lengths, tuple) and len(levels) * len(lengths) > MAX_CELLS:
+        raise PlanError(f"at most {MAX_CELLS} cells are measured: name fewer concurrencies or prompt lengths")
     if () in given.values():
         raise PlanError("a list of no values measures nothing: leave the option out, or name values")
     if given.get("family", "prose") not in get_args(Family):

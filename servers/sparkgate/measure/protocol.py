@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparkgate.measure import quality_run, validity, verify
-from sparkgate.measure.bursts import Bench, CellRun, Course, Stopped
+from sparkgate.measure.bursts import TIME_UP, Bench, CellRun, Course, Stopped
 from sparkgate.measure.calibrate import Lengths, calibrate
 from sparkgate.measure.cell_facts import CellFacts
 from sparkgate.measure.clock import Clock
@@ -28,6 +28,10 @@ from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 DEADLINE_FACTOR, DEADLINE_MORE_S = 3.0, 60.0
 
 IDLE_POWER_S = 2.0
+LATE_S = 15.0
+"""Longer than max_seconds by so much, for the burst that is under way."""
+_DROPPED = "{streams} streams were left out: {why}"
+_NO_CANARY = "that the machine stayed the same was not proven: the check before and after did not both come off"
 _BUSY = "the engine was busy with other requests when the run began"
 _NO_SWITCH = "the engine refuses the switch for thinking: it was left as the server has it"
 _LONG = "this engine cannot be made to give an exact length: prose was replaced by a text too long to end early"
@@ -55,12 +59,20 @@ class Run:
     async def whole(self) -> None:
         """All of it, ending with an "end" or a "failed" event."""
         self.course.ends_s = time.monotonic() + self.order.plan.max_seconds
+        late = asyncio.get_running_loop().call_later(self.order.plan.max_seconds + LATE_S, self._time_up)
         try:
             found = await self._unless_cancelled(self._prepare())
             status = "cancelled" if found is None else await self._measure(found)
             self.course.emit({"event": "end", "validity": status, "notes": self.course.notes})
         except (ProbeError, PlanError, PromptError, StreamDoorError) as error:
             self.course.emit({"event": "failed", "code": _code(error), "message": str(error)})
+        finally:
+            late.cancel()
+
+    def _time_up(self) -> None:
+        """Also an engine that hangs in its first answer does not keep the run."""
+        self.course.notes.append(TIME_UP)
+        self.course.cancel.set()
 
     async def _unless_cancelled(self, work: Any) -> Found | None:
         """Its result, or None as soon as the run is cancelled."""
@@ -96,7 +108,10 @@ class Run:
             self.course.notes.append(_NO_SWITCH)
         if planned.kind == quality_run.QUALITY:
             return planned, None
-        planned = within_budget(planned, found.rates)
+        fitted = within_budget(planned, found.rates)
+        dropped = fitted.left_out[len(planned.left_out) :]
+        self.course.notes += [_DROPPED.format(streams=cell.concurrency, why=why) for cell, why in dropped]
+        planned = fitted
         return planned, estimate_s(planned, found.rates)
 
     def _clock(self, found: Probe) -> Clock:
@@ -119,6 +134,9 @@ class Run:
         with suppress(Stopped):
             await (bench.trials(planned) if tasks else bench.all(planned))
         statuses = [self._verify(one, found) for one in course.cells]
+        if not tasks and len(course.canaries) < 2:
+            course.notes.append(_NO_CANARY)
+            statuses.append("tainted")
         return "cancelled" if course.cancel.is_set() else _worst(statuses)
 
     async def _idle_power(self) -> float | None:
@@ -137,6 +155,7 @@ class Run:
         stats, why_null = verify.stats(one.bursts, found.plan.seed)
         if found.plan.kind == quality_run.QUALITY:
             stats = quality_run.stats(one.outcomes, stats)
+            status = status if "pass_1" in stats or status == "cancelled" else "invalid"
         self.course.emit(
             {
                 "event": "cell",

@@ -91,6 +91,7 @@ def result_json(run: Run, cells: Sequence[StoredCell]) -> dict[str, Any]:
         "run_id": run.id,
         "validity": run.validity,
         "state": run.state,
+        "notes": list(run.notes),
         **({"code": run.code, "message": run.message} if run.code else {}),
         "cells": [
             {

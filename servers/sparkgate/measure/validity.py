@@ -63,6 +63,12 @@ RULES: tuple[Rule, ...] = (
         checks.short_output,
     ),
     _invalid(
+        "ended_early",
+        "an answer ended by itself before {f.asked_output_tokens} tokens, and nobody counts them",
+        "use an engine or a setting that tells usage; lengths that differ make rates that cannot be compared",
+        lambda f: f.output_tokens_min is None and f.asked_output_tokens is not None and f.ends_early is True,
+    ),
+    _invalid(
         "long_output",
         "an answer has {f.output_tokens_max} tokens, and {f.asked_output_tokens} was the most",
         "the server does not read the limit that was sent: probe which field it knows",

@@ -88,6 +88,11 @@ class Around:
     reference_prefill_tok_s: float | None = None
 
 
+def varying_metric(cell: Cell) -> str:
+    """What must not vary from burst to burst: the rate that stands for a cell, or its first token."""
+    return "ttft_any_ms" if cell.kind in ("prefill", "prefix") else headline_metric(cell)
+
+
 def headline_metric(cell: Cell) -> str:
     """The rate that stands for a cell."""
     return "decode_tok_s" if cell.concurrency == 1 else "agg_decode_tok_s"
@@ -198,6 +203,8 @@ def _prompts(cell: Cell, answered: Sequence[Sample]) -> dict[str, Any]:
 def _rates(cell: Cell, bursts: Sequence[BurstRecord], around: Around) -> dict[str, Any]:
     headline = headline_metric(cell)
     values = [value for burst in bursts if (value := burst.metrics.values.get(headline)) is not None]
+    told = [burst.metrics.values.get(varying_metric(cell)) for burst in bursts]
+    varying = [value for value in told if value is not None]
     alone = cell.concurrency == 1
     per_chunk = median_of(bursts, "tokens_per_chunk")
     width = next((name for name in BITS_PER_WEIGHT if name in around.model.upper()), "")
@@ -210,7 +217,7 @@ def _rates(cell: Cell, bursts: Sequence[BurstRecord], around: Around) -> dict[st
         "ttft_ms": median_of(bursts, "ttft_any_ms") if alone else None,
         "engine_prefill_ms": median_of(bursts, "engine_prompt_ms") if alone else None,
         "headline_tok_s": median(values) if values else None,
-        "burst_variation": stdev(values) / mean(values) if len(values) > 1 else None,
+        "burst_variation": stdev(varying) / mean(varying) if len(varying) > 1 else None,
         "tokens_per_chunk": per_chunk,
         "accepted_per_step": None if per_chunk is None else max(0.0, per_chunk - 1),
         "bandwidth_gb_s": bandwidth_gb_s(around.gpu) if around.gpu else None,

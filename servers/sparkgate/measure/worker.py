@@ -12,13 +12,13 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from sparkgate.measure.bursts import Course
+from sparkgate.measure.bursts import Course, Emit
 from sparkgate.measure.energy import PowerLog, command, nvidia_smi
 from sparkgate.measure.order import Order, OrderError, base_url, read
 from sparkgate.measure.protocol import Run
@@ -27,6 +27,8 @@ from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
 MAX_ORDER_BYTES = 4_000_000
 _STDIN, _STDOUT = 0, 1
+
+HIDDEN, SHORTEST_SECRET_CHARS = "[withheld]", 8
 
 
 def main() -> int:
@@ -70,9 +72,34 @@ async def _run(order: Order, guard: Guard) -> None:
     try:
         async with StreamDoor(base_url(order.url), order.headers, guard) as door:
             with _power(order.url, guard) as power:
-                await Run(order, door, Course(emit, cancel, power)).whole()
+                await Run(order, door, Course(_without(order.headers), cancel, power)).whole()
     except StreamDoorError as error:
         emit({"event": "failed", "code": "unreachable", "message": str(error)})
+
+
+def _without(headers: Mapping[str, str]) -> Emit:
+    """Emits events without the words of these headers: an engine may repeat the key when it refuses it."""
+    secrets = [word for value in headers.values() for word in value.split() if len(word) >= SHORTEST_SECRET_CHARS]
+    return lambda event: emit(hidden(event, secrets))
+
+
+def hidden(value: Any, secrets: Sequence[str]) -> Any:
+    """JSON without these words, also where a text was cut within one."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = _hidden_in(value, secret)
+        return value
+    if isinstance(value, Mapping):
+        return {name: hidden(one, secrets) for name, one in value.items()}
+    return [hidden(one, secrets) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _hidden_in(text: str, secret: str) -> str:
+    text = text.replace(secret, HIDDEN)
+    for length in range(len(secret) - 1, SHORTEST_SECRET_CHARS - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + HIDDEN
+    return text
 
 
 def _cancel_at_end_of_input(loop: asyncio.AbstractEventLoop, cancel: asyncio.Event) -> None:
