@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from box import Box, is_running, wait_until_ended
+from engine_box import until
 from fake_searxng import FakeSearxng
 
 from sparkgate.daemon import CannotStart, remove_stale, take_lock
@@ -284,8 +285,7 @@ def test_a_second_signal_cuts_calls_off(box: Box, searxng: FakeSearxng) -> None:
     searxng.wait_for_request()
     gate = box.gate_pids()
     os.kill(gate[0], signal.SIGTERM)
-    while box.socket.exists():
-        host.ask("ping")
+    until(lambda: not box.socket.exists(), "the retiring gate's socket is gone")
     os.kill(gate[0], signal.SIGTERM)
     wait_until_ended(gate)
     answer = host.read()
@@ -333,8 +333,7 @@ def test_stop_waits_for_a_gate_that_is_ending_already(box: Box, searxng: FakeSea
     searxng.wait_for_request()
     gate = box.gate_pids()
     os.kill(gate[0], signal.SIGTERM)
-    while box.socket.exists():
-        host.ask("ping")
+    until(lambda: not box.socket.exists(), "the retiring gate's socket is gone")
     stopping = box.host(sys.executable, "-I", "-m", "sparkgate.clients.cli", "gate", "stop", "--json")
     searxng.hold.set()
     assert json.loads(stopping.stdout.read()) == {"stopped": True, "pid": gate[0]}
