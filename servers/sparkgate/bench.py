@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import bench_answers as answers
-from sparkgate.bench_service import Bench, bench_of
+from sparkgate.bench_service import Bench
 from sparkgate.measure.plan import KINDS
 from sparkgate.measure.store import StoreUnavailable
 from sparkgate.policy.audit import Caller
 from sparkgate.runtimes.spec import RuntimeFault
 from sparkgate.search import with_host
 from sparkgate.services import NotReady, Services
-from sparkgate.toolset import Arguments, Parameter, Tool, build_server, failure
+from sparkgate.toolset import Arguments, Offer, Parameter, Tool, build_server, failure
 
 INSTRUCTIONS = (
     "Benchmarks of the inference engines of this machine. bench_run answers at once with a run, bench_job waits. "
@@ -26,19 +24,6 @@ INSTRUCTIONS = (
 )
 KIND_WORDS = "; ".join(f"{kind.name}: {kind.about}" for kind in KINDS.values())
 Context = ServerRequestContext[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One tool of this server; `reads` measures nothing, `destroys` ends something."""
-
-    name: str
-    title: str
-    meaning: str
-    parameters: tuple[Parameter, ...]
-    answer: Callable[[Bench, Arguments, Caller, Context], Awaitable[dict[str, Any]]]
-    reads: bool = False
-    destroys: bool = False
 
 
 def _whole(name: str, meaning: str, high: int) -> Parameter:
@@ -114,7 +99,7 @@ OFFERS = (
 
 def build(services: Services, caller: Caller) -> Server[Any]:
     """The benchmark server for one connection."""
-    return build_for(bench_of(services), caller)
+    return build_for(services.bench, caller)
 
 
 def build_for(bench: Bench, caller: Caller) -> Server[Any]:
@@ -132,14 +117,4 @@ def _tool(offer: Offer, bench: Bench, caller: Caller) -> Tool:
         except StoreUnavailable as error:
             return failure("store_unavailable", str(error))
 
-    return Tool(
-        name=offer.name,
-        title=offer.title,
-        meaning=offer.meaning,
-        parameters=offer.parameters,
-        handler=handle,
-        read_only=offer.reads,
-        destructive=offer.destroys,
-        idempotent=True,
-        open_world=False,
-    )
+    return offer.tool(handle)

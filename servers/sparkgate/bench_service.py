@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from sparkgate import log
@@ -284,9 +284,3 @@ def _ending(last: Mapping[str, Any], code: int, *, cancelled: bool) -> Ending:
         return Ending("failed", "failed", line(last.get("code")) or "failed", line(last.get("message")), notes)
     words = f"the measuring process ended with code {code} and did not say why; the log of the gate tells more"
     return Ending("failed", "failed", "process_ended", words)
-
-
-@cache
-def bench_of(services: Services) -> Bench:
-    """The one that measures for this process."""
-    return Bench(services)

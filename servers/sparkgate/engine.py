@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server import Server
@@ -14,7 +12,7 @@ from sparkgate.change.jobs import JobsUnavailable
 from sparkgate.policy.audit import Caller
 from sparkgate.search import with_host
 from sparkgate.services import NotReady, Services
-from sparkgate.toolset import Arguments, Parameter, Tool, build_server, failure
+from sparkgate.toolset import Arguments, Offer, Parameter, Tool, build_server, failure
 
 INSTRUCTIONS = (
     "The inference engines of this machine, by the names its operator gave them. One model copy at a time: "
@@ -25,19 +23,6 @@ NAME = Parameter("name", "string", "One engine of the catalogue.", required=True
 ANY_NAME = Parameter("name", "string", "One engine of the catalogue; empty for all.", default="")
 PLAN_ID = Parameter("plan_id", "string", "Plan a person confirmed, for an engine that an agent lives on.", default="")
 Context = ServerRequestContext[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One tool of this server; `reads` changes nothing, `destroys` stops something."""
-
-    name: str
-    title: str
-    meaning: str
-    parameters: tuple[Parameter, ...]
-    answer: Callable[[Services, Arguments, Caller, Context], Awaitable[dict[str, Any]]]
-    reads: bool = False
-    destroys: bool = False
 
 
 OFFERS = (
@@ -120,14 +105,4 @@ def _tool(offer: Offer, services: Services, caller: Caller) -> Tool:
         except JobsUnavailable as error:
             return failure("jobs_unavailable", str(error))
 
-    return Tool(
-        name=offer.name,
-        title=offer.title,
-        meaning=offer.meaning,
-        parameters=offer.parameters,
-        handler=handle,
-        read_only=offer.reads,
-        destructive=offer.destroys,
-        idempotent=True,
-        open_world=False,
-    )
+    return offer.tool(handle)

@@ -49,7 +49,7 @@ class Gate:
         self.path = paths.socket_path(config)
         self.started_at = time.time()
         self.sessions: set[Session] = set()
-        self.retiring = False
+        self.retiring = self._left = False
         self._quiet_since = time.monotonic()
         self._listener: asyncio.Server | None = None
         self._inode = 0
@@ -79,14 +79,7 @@ class Gate:
     @property
     def _jobs(self) -> int:
         """Jobs that run here; a gate that lets go of them leaves them to its successor."""
-        return 0 if self.services.control.let_go.is_set() else self._running
-
-    @property
-    def _running(self) -> int:
-        """Changes of engines and benchmarks of this process."""
-        from sparkgate.bench_service import bench_of
-
-        return self.services.control.running + bench_of(self.services).running
+        return 0 if self._left else self.services.running
 
     async def _keep_recovering(self) -> None:
         """Go on with jobs that nobody runs: of a gate that was killed, or of this one when it could not write."""
@@ -96,7 +89,8 @@ class Gate:
 
         while not self.retiring:
             try:
-                await asyncio.to_thread(self.services.control.recover)
+                if (self.services.state / "jobs.db").exists():
+                    await asyncio.to_thread(self.services.control.recover)
             except Exception as error:
                 log.error("recovery_fault", **log.describe(error))
             await asyncio.sleep(RECOVER_S)
@@ -133,7 +127,8 @@ class Gate:
     def _signalled(self) -> None:
         """The first signal retires the gate, a second one cuts its calls off and leaves its jobs to the next gate."""
         if self.retiring:
-            self.services.control.let_go.set()
+            self._left = True
+            self.services.let_go()
         for session in self.sessions if self.retiring else ():
             session.abort()
         self.retire()
@@ -151,7 +146,7 @@ class Gate:
             "version": __version__,
             "sessions": len(self.sessions),
             "calls": sum(session.calls for session in self.sessions),
-            "jobs": self._running,
+            "jobs": self.services.running,
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,
@@ -210,15 +205,16 @@ class Gate:
         writer: asyncio.StreamWriter,
         rest: bytes,
     ) -> None:
+        import asyncio
         import secrets
 
         from sparkgate.policy.audit import Caller
         from sparkgate.session import HostLines, Session
 
-        build = toolsets().get(hello.toolset)
-        if build is None:
+        if hello.toolset not in TOOLSETS:
             await _say(writer, gate="refused", reason=f"there is no toolset {hello.toolset[:20]!r}")
             return
+        build = await asyncio.to_thread(builder_of, hello.toolset)
         caller = Caller(session=secrets.token_hex(6), host=hello.host, pid=pid, uid=uid, cwd=hello.cwd)
         session = Session(HostLines(reader, writer, rest), writer)
         await _say(writer, gate="ready", version=__version__)
@@ -230,11 +226,15 @@ class Gate:
             self._stir()
 
 
-def toolsets() -> dict[str, Any]:
-    """Name of a toolset → function that builds its server for one connection."""
-    from sparkgate import bench, engine, search
+TOOLSETS = {"search": "sparkgate.search", "engine": "sparkgate.engine", "bench": "sparkgate.bench"}
+"""Name of a toolset → its module, which is read when a host first asks for it: it is memory the model can use."""
 
-    return {"search": search.build, "engine": engine.build, "bench": bench.build}
+
+def builder_of(toolset: str) -> Any:
+    """The function that builds the server of a toolset for one connection."""
+    import importlib
+
+    return importlib.import_module(TOOLSETS[toolset]).build
 
 
 async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:
@@ -276,7 +276,7 @@ def serve_in_process(toolset: str, config: str, host: str) -> None:
     from sparkgate.policy.audit import Caller
 
     caller = Caller(f"pid-{os.getpid()}", host, pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
-    server = toolsets()[toolset](_services(config), caller)
+    server = builder_of(toolset)(_services(config), caller)
 
     async def run() -> None:
         async with stdio_server() as (reader, writer):
@@ -293,7 +293,7 @@ def _services(config: str) -> Services:
     from sparkgate.policy.guard import Guard
     from sparkgate.services import Services
 
-    toolsets()
+    builder_of("search")
     os.umask(0o077)
     paths.private_dir(os.path.realpath(paths.state_dir()))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

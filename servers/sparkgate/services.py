@@ -20,6 +20,7 @@ from sparkgate.policy.rules import RuleError
 from sparkgate.settings import Settings, SettingsError, load
 
 if TYPE_CHECKING:
+    from sparkgate.bench_service import Bench
     from sparkgate.change.control import Control
 
 EMBEDDED_RECORD = "searxng/instance.json"
@@ -65,6 +66,24 @@ class Services:
         from sparkgate.change.control import Control
 
         return Control(self)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """The one that measures for this process."""
+        from sparkgate.bench_service import Bench
+
+        return Bench(self)
+
+    @property
+    def running(self) -> int:
+        """Changes of engines and benchmarks of this process; neither is made to find out that there is none."""
+        made = vars(self)
+        return sum(made[name].running for name in ("control", "bench") if name in made)
+
+    def let_go(self) -> None:
+        """Leave the changes of this process to the next one."""
+        if "control" in vars(self):
+            self.control.let_go.set()
 
     def live(self) -> Live:
         """The set that the files ask for now.

@@ -112,6 +112,36 @@ class Tool:
         return {p.name: _value(p, given.get(p.name)) for p in self.parameters}
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One tool of a server that works on local things; `reads` changes nothing, `destroys` ends something.
+
+    `answer` takes what the server works with, the arguments, who asks, and the context of the call.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    parameters: tuple[Parameter, ...]
+    answer: Callable[[Any, Arguments, Any, ServerRequestContext[Any, Any]], Awaitable[dict[str, Any]]]
+    reads: bool = False
+    destroys: bool = False
+
+    def tool(self, handler: Handler) -> Tool:
+        """The tool, answered by `handler`, which wraps `answer`."""
+        return Tool(
+            name=self.name,
+            title=self.title,
+            meaning=self.meaning,
+            parameters=self.parameters,
+            handler=handler,
+            read_only=self.reads,
+            destructive=self.destroys,
+            idempotent=True,
+            open_world=False,
+        )
+
+
 def _unknown(tool: str, name: str, known: Sequence[str]) -> str:
     shown = f" {name!r}" if name.isidentifier() and name.isascii() and len(name) <= 24 else " of that name"
     near = difflib.get_close_matches(name[:64], known, n=1, cutoff=0.4)

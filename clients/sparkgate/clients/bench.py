@@ -99,9 +99,8 @@ def run(config_file: str | None, as_json: bool, **asked: Any) -> None:
             answer = session.call("bench_run", asked)
             if not answer["ok"]:
                 refuse(answer, as_json)
-            for key in ("note", "left_out"):
-                if answer.get(key):
-                    out.print(Text(f"{key.replace('_', ' ')}: {answer[key]}", style="yellow"), soft_wrap=True)
+            for key in filter(answer.get, ("note", "left_out")):
+                out.print(Text(f"{key.replace('_', ' ')}: {answer[key]}", style="yellow"), soft_wrap=True)
             ended = followed(session, answer["run"])
     except HostError as error:
         fail(str(error))

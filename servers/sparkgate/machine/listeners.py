@@ -67,11 +67,9 @@ def socket_owners(inodes: set[str], proc: Path = Path("/proc")) -> dict[str, set
     """Socket inode → processes that have it open and may be seen by this user."""
     owners: dict[str, set[int]] = defaultdict(set)
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    for entry in proc.iterdir() if wanted else ():
-        if entry.name.isdecimal():
-            for target in _descriptors(entry / "fd"):
-                if target in wanted:
-                    owners[wanted[target]].add(int(entry.name))
+    for entry in proc.glob("[0-9]*") if wanted else ():
+        for target in wanted.keys() & set(_descriptors(entry / "fd")):
+            owners[wanted[target]].add(int(entry.name))
     return owners
 
 
