@@ -32,24 +32,31 @@ def a_llama_cpp(model: str) -> RecordedEngine:
 
 
 class BenchBox:
-    """`engines` are in the catalogue, with the keys in `extra`, and so are those at the URLs `more`."""
+    """`engines` are in the catalogue, with the keys in `extra`, and so are those at the URLs `more`.
 
-    def __init__(self, box: Box, engines: dict[str, RecordedEngine], more: Mapping[str, str]) -> None:
+    A box that is `configured` already keeps its configuration.
+    """
+
+    def __init__(
+        self, box: Box, engines: dict[str, RecordedEngine], more: Mapping[str, str], *, configured: bool = False
+    ) -> None:
         self.box, self.engines, self.more = box, engines, more
         self.folder = box.root / "worker"
         self.folder.mkdir()
         self.lock = f"bench-{os.getpid()}-{box.root.name}"
         self.extra: dict[str, str] = dict.fromkeys(engines, "")
-        self.configure()
+        self.more_settings = ""
+        if not configured:
+            self.configure()
 
     def configure(self) -> None:
-        """Write the configuration anew, after a change of `engines` or `extra`."""
+        """Write the configuration anew, after a change of `engines`, `extra` or `more_settings`."""
         urls = {name: one.url for name, one in self.engines.items()} | dict(self.more)
         tables = [
             f'[engines.{name}]\nurl = "{url}"\nengine = "llamacpp"\n{self.extra.get(name, "")}'
             for name, url in urls.items()
         ]
-        self.box.configure("\n".join([f'[control]\nlock = "{self.lock}"', *tables]))
+        self.box.configure("\n".join([f'[control]\nlock = "{self.lock}"', *tables, self.more_settings]))
 
     def habit(self, name: str, value: object = "") -> None:
         (self.folder / name).write_text(json.dumps(value))

@@ -1,4 +1,4 @@
-"""How far off the clock of the benchmarks is, at loads from one stream to 32,000 events a second. Not a test.
+"""How far off the clock of the benchmarks is, at loads from one stream to 128,000 events a second. Not a test.
 
 Run it on an idle machine, from the top of the checkout:
 
@@ -22,6 +22,7 @@ from sim_engine import Engine, Scenario, Truth
 
 from sparkgate.measure.cell_facts import CellFacts
 from sparkgate.measure.clock import Burst, Clock
+from sparkgate.measure.crew import Crew
 from sparkgate.measure.metrics import burst_metrics, request_metrics
 from sparkgate.measure.validity import flags
 from sparkgate.policy.local_stream import StreamDoor
@@ -34,6 +35,7 @@ ROWS: Mapping[str, tuple[Scenario, int, int]] = {
     "2000x1": (Scenario(rate=2000, ttft_ms=100), 1, 2000),
     "2000x16": (Scenario(rate=2000, ttft_ms=100), 16, 2000),
     "500x64": (Scenario(rate=500, ttft_ms=100), 64, 1000),
+    "2000x64": (Scenario(rate=2000, ttft_ms=100), 64, 2000),
     "100x1, 3 tokens a chunk": (Scenario(rate=100, ttft_ms=100, tokens_per_chunk=3), 1, 198),
     "100x1, role at once": (Scenario(rate=100, ttft_ms=1000, role="immediate"), 1, 200),
     "100x1, reasoning first": (Scenario(rate=100, ttft_ms=100, reasoning=150), 1, 200),
@@ -43,23 +45,25 @@ ROWS: Mapping[str, tuple[Scenario, int, int]] = {
 """Name → (engine, streams, tokens of each)."""
 
 
-async def measure(engine: Engine, streams: int, tokens: int) -> list[tuple[Burst, list[Truth]]]:
+async def measure(engine: Engine, each: float, streams: int, tokens: int) -> list[tuple[Burst, list[Truth]]]:
     found = []
-    async with StreamDoor(engine.url) as door:
+    """`each` is how many events one stream brings a second."""
+    async with StreamDoor(engine.url) as door, Crew(Clock(door), {"url": engine.url, "headers": {}}, each) as crew:
         for number in range(BURSTS + 1):
             await door.ask("GET", "/reset")
             asked = {"stream": True, "max_tokens": tokens, "stream_options": {"include_usage": True}}
             message = [{"role": "user", "content": f"{number} of the words"}]
             body = json.dumps(asked | {"messages": message}).encode()
-            burst = await Clock(door).burst([body] * streams, 300.0)
+            burst = await crew.burst([body] * streams, 300.0)
             found.append((burst, await asyncio.to_thread(engine.truths)))
     return found[1:]
 
 
 def line(burst: Burst, truths: list[Truth]) -> str:
-    spans = [(one.tokens - one.first_tokens) / (one.last_ns - one.first_ns) for one in truths]
+    # By its schedule the first token is due with the first chunk, however many tokens that holds.
+    spans = [(one.tokens - 1) / (one.last_ns - one.first_ns) for one in truths]
     span_ns = max(one.last_ns for one in truths) - min(one.first_ns for one in truths)
-    together = sum(one.tokens - one.first_tokens for one in truths) / span_ns
+    together = sum(one.tokens - 1 for one in truths) / span_ns
     values = [request_metrics(one).values for one in burst.samples]
     decode = median(one["decode_tok_s"] or 0 for one in values) / median(spans) / 1e9 - 1
     aggregate = (burst_metrics(burst.samples).values["agg_decode_tok_s"] or 0) / together / 1e9 - 1
@@ -85,7 +89,9 @@ def main(wanted: str) -> None:
     for name, (scenario, streams, tokens) in ROWS.items():
         if name.startswith(wanted):
             with sim_engine.running(scenario) as engine:
-                for burst, truths in asyncio.run(measure(engine, streams, tokens)):
+                for burst, truths in asyncio.run(
+                    measure(engine, scenario.rate / scenario.tokens_per_chunk, streams, tokens)
+                ):
                     print(f"{name:26} {line(burst, truths)}", flush=True)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from bench_box import BenchBox, a_bench_box
 from box import is_running, wait_until_ended
-from engine_box import until
+from engine_box import an_engine_box, until
 from sim_engine import Scenario, running
 
 from sparkgate.change.jobs import Jobs
@@ -74,9 +74,26 @@ def test_what_was_measured_on_what_is_kept_without_secrets(bench: BenchBox) -> N
     [order] = bench.orders()
     assert order["headers"] == {"Authorization": "Bearer sk-a-very-secret-key-0123456789"}
     assert (order["url"], order["model"]) == (bench.engines["main"].url, "model-of-main")
+    assert (order["quantization"], order["weights_gib"]) == ("Q4_K_M", None)
     assert order["plan"] == run.plan and run.plan["protocol_hash"] and PROTOCOL["version"] == 1
     stored = b"".join(file.read_bytes() for file in bench.box.state.glob("*.db*"))
     assert b"very-secret" not in stored and b"/home/somebody" not in stored
+
+
+def test_how_a_loaded_engine_was_started_and_how_long_it_took_is_kept() -> None:
+    with an_engine_box() as engines:
+        command = [*engines.entry("old")["command"], "--parallel", "4", "--draft-max", "8"]
+        weights = engines.box.root / "tiny.gguf"
+        weights.write_bytes(bytes(1 << 20))
+        engines.extra["old"] = {"command": command, "weights": str(weights)}
+        engines.configure()
+        engines.load("old", engines.host())
+        bench = BenchBox(engines.box, {}, {}, configured=True)
+        ended = bench.ended(bench.host(), **SHORT | {"engine": "old"})
+        facts = bench.stored()[0].provenance
+        assert ended["state"] == "done" and (facts["max_sequences"], facts["speculation"]) == (4, "draft k=8")
+        assert facts["load_s"] > 0 and "the job of sparkgate" in facts["load_source"]
+        assert bench.orders()[0]["weights_gib"] == 1 / 1024
 
 
 def test_every_run_is_logged_with_who_asked(bench: BenchBox) -> None:
@@ -276,6 +293,54 @@ def test_the_next_run_knows_about_how_long_it_will_take(bench: BenchBox) -> None
     assert "estimate_s" not in host.call("bench_run", SHORT)
     host.call("bench_job", {"wait_s": 20})
     assert host.call("bench_run", SHORT | {"repeats": 3})["estimate_s"] > 0
+
+
+def test_a_run_that_asks_for_more_time_than_the_operator_allows_is_refused(bench: BenchBox) -> None:
+    bench.more_settings = "[bench]\nmax_seconds = 120\n"
+    bench.configure()
+    host = bench.host()
+    refused = host.call("bench_run", SHORT | {"max_seconds": 121})
+    assert (refused["ok"], refused["code"]) == (False, "bad_plan") and bench.pids() == []
+    assert "allows 120" in refused["message"] and "max_seconds under [bench]" in refused["message"]
+    assert host.call("bench_run", SHORT | {"max_seconds": 90})["at_most_s"] == 90
+    host.call("bench_job", {"wait_s": 20})
+    assert host.call("bench_run", SHORT)["at_most_s"] == 120
+    host.call("bench_job", {"wait_s": 20})
+    assert host.call("bench_run", {"kind": "quick"})["at_most_s"] == 60
+
+
+LONG_RUN = {"kind": "sweep", "output_tokens": 8000, "repeats": 10, "concurrency": "1,16"}
+
+
+def test_a_run_that_cannot_end_in_time_is_refused_before_anything_is_measured(bench: BenchBox) -> None:
+    host = bench.host()
+    bench.ended(host, **SHORT)
+    refused = host.call("bench_run", LONG_RUN)
+    assert (refused["ok"], refused["code"]) == (False, "bad_plan") and size_bytes(refused) <= 1500
+    said = ("would take about 43", "max_seconds is 1800", "repeats = 2", "concurrency = 1", "output_tokens = 2000")
+    assert all(words in refused["message"] for words in said), refused["message"]
+    assert "run 1" in refused["message"] and "at most 3600 s ([bench] max_seconds" in refused["message"]
+    assert len(bench.pids()) == 1 and [run["run"] for run in [host.call("bench_job", {})]] == [1]
+    assert bench.ended(host, **LONG_RUN | {"max_seconds": 3600, "repeats": 2})["run"] == 2
+
+
+def test_rates_of_another_model_or_another_version_refuse_nothing(bench: BenchBox) -> None:
+    host = bench.host()
+    bench.ended(host, **SHORT)
+    bench.engines["main"].answers["/props"][2]["build_info"] = "b2-fake"
+    assert bench.ended(host, **LONG_RUN | {"repeats": 1, "output_tokens": 4000})["run"] == 2
+    assert host.call("bench_run", LONG_RUN)["code"] == "bad_plan"
+    bench.engines["main"].answers["/v1/models"][2]["data"][0]["id"] = "other"
+    begun = host.call("bench_run", LONG_RUN | {"repeats": 1})
+    assert begun["ok"] and "estimate_s" not in begun
+    host.call("bench_job", {"cancel": True})
+
+
+def test_a_quick_run_is_never_refused_for_old_rates_and_makes_three_bursts(bench: BenchBox) -> None:
+    host = bench.host()
+    bench.ended(host, **SHORT)
+    assert bench.ended(host, kind="quick", prompt_tokens="32000", concurrency="4")["state"] == "done"
+    assert len(bench.stored()[2]) == 3
 
 
 def test_published_numbers_stand_beside_what_was_measured(bench: BenchBox) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,12 @@ from sparkgate.measure.energy import (
     command,
     energy_j,
     energy_metrics,
-    gpu_facts,
     idle_w,
     nvidia_smi,
     parse,
     power_at,
 )
+from sparkgate.measure.gpu import drift_facts, gpu_facts, other_processes, while_all_ran
 from sparkgate.measure.sample import Counts, Sample, TokenEvent
 
 S = 1_000_000_000
@@ -200,3 +201,76 @@ def test_the_real_child_is_asked_exactly_this_and_ends_with_its_context(tmp_path
         "--format=csv,noheader,nounits",
         "--loop-ms=100",
     ]
+
+
+COUNTING = """#!{python} -IS
+import json, sys
+from pathlib import Path
+with Path({calls!r}).open("a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+print({told!r})
+sys.exit({code})
+"""
+
+
+def counting(tmp_path: Path, told: str, code: int = 0) -> tuple[str, Path]:
+    """A program that stands for nvidia-smi, and the file of what it was asked."""
+    program, calls = tmp_path / "nvidia-smi", tmp_path / "calls"
+    program.write_text(COUNTING.format(python=sys.executable, calls=str(calls), told=told, code=code))
+    program.chmod(0o755)
+    return str(program), calls
+
+
+def proc(tmp_path: Path, sessions: dict[int, int]) -> Path:
+    """A /proc with these processes, each of a session."""
+    for pid, session in sessions.items():
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "stat").write_text(f"{pid} (a (b) c) S 1 {pid} {session} 0 -1\n")
+    return tmp_path / "proc"
+
+
+@pytest.mark.parametrize(
+    ("told", "others"),
+    [
+        ("100", 0),
+        ("100\n101", 0),
+        ("100\n100", 0),
+        ("100\n101\n200", 1),
+        ("100\n200\n300", 2),
+        ("900\n901", 0),
+        ("100\n900", 1),
+        ("", 0),
+        ("No running processes found", 0),
+        ("[N/A]", 0),
+    ],
+)
+def test_other_processes_on_the_gpu_are_those_of_other_sessions(tmp_path: Path, told: str, others: int) -> None:
+    program, calls = counting(tmp_path, told)
+    sessions = proc(tmp_path, {100: 100, 101: 100, 200: 200, 300: 300})
+    assert other_processes(program, proc=sessions) == others
+    assert [json.loads(line) for line in calls.read_text().splitlines()] == [
+        ["--query-compute-apps=pid", "--format=csv,noheader"]
+    ]
+
+
+def test_without_an_answer_nobody_is_counted(tmp_path: Path) -> None:
+    program, _ = counting(tmp_path, "100\n200", code=9)
+    assert other_processes(program) is None and other_processes(str(tmp_path / "gone")) is None
+
+
+def test_the_guard_lets_the_count_pass(tmp_path: Path) -> None:
+    program, _ = counting(tmp_path, "100\n200")
+    code = (
+        "import sys; from sparkgate.measure.gpu import other_processes; from sparkgate.policy.guard import Guard\n"
+        "guard = Guard(); guard.install(); print(other_processes(sys.argv[1], guard))"
+    )
+    told = subprocess.run([sys.executable, "-I", "-c", code, program], capture_output=True, text=True, check=True)
+    assert told.stdout == "0\n"
+
+
+def test_steady_readings_lie_where_all_streams_ran() -> None:
+    samples = [streamed(S, 11, S // 10), streamed(S * 3 // 2, 11, S // 10)]
+    assert [one.at_ns for one in while_all_ran(samples, readings([1.0] * 40))] == [
+        place * S // 10 for place in range(15, 21)
+    ]
+    assert while_all_ran([], readings([1.0])) == [] and drift_facts([]) == {}

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +135,51 @@ def test_a_file_that_cannot_be_used_is_said_to_be(tmp_path: Path) -> None:
         Store(tmp_path / "bench.db")
 
 
+def test_a_burst_whose_bytes_were_changed_is_said_to_be_damaged(store: Store) -> None:
+    run = measured(store, a_plan(repeats=1), [50.0])
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE burst SET samples = zeroblob(100)")
+    with pytest.raises(StoreUnavailable, match=r"a row of .*bench\.db cannot be read .* damaged"):
+        store.bursts(run.id)
+    assert store.run(run.id).state == "done"
+
+
 def test_the_file_is_for_its_user_alone(store: Store) -> None:
     assert store.path.stat().st_mode & 0o777 == 0o600
+
+
+FILL = """
+import sys
+from pathlib import Path
+from sparkgate.measure.plan import plan
+from sparkgate.measure.store import Store, StoreUnavailable
+store, planned, kept = Store(Path(sys.argv[1]) / "bench.db"), plan("decode", 7), 0
+run = store.begin("main", planned, {}, {}, {})
+try:
+    while True:
+        store.add_burst(run.id, planned.cells[0].key, kept, [sys.argv[2]], {}, {}, {})
+        kept += 1
+except StoreUnavailable as error:
+    print(error)
+store.close()
+bursts = Store(Path(sys.argv[1]) / "bench.db").bursts(run.id)
+assert 0 < kept == len(bursts), (kept, len(bursts))
+"""
+SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+MOUNT = 'mount -t tmpfs -o size=400k tmpfs "$1"'
+
+
+def test_a_disk_that_is_full_is_said_to_be_and_what_was_written_stays(tmp_path: Path) -> None:
+    with suppress(FileNotFoundError):
+        tried = subprocess.run([*SMALL_DISK, MOUNT, "sh", str(tmp_path)], capture_output=True, check=False)
+        if tried.returncode == 0:
+            script = [*SMALL_DISK, f'{MOUNT} && exec "$2" -I -c "$3" "$1" "$4"', "sh", str(tmp_path)]
+            stream = to_json(a_stream(50.0, 512))
+            done = subprocess.run([*script, sys.executable, FILL, stream], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert "bench.db cannot be written, the disk is full" in done.stdout and "make room" in done.stdout
+            return
+    pytest.skip("this kernel lets no user mount a file system of its own")
 
 
 BEGIN_AND_WAIT = """

@@ -156,6 +156,15 @@ def test_the_first_chunk_counts_as_one_token_where_it_does_not_tell_and_that_is_
     assert "first_chunk_assumed" in request_metrics(sample).flags
 
 
+@pytest.mark.parametrize("first_ms", [100, 80], ids=["as late as its tokens", "at once"])
+def test_chunks_of_several_tokens_that_do_not_tell_are_measured_from_the_second(first_ms: int) -> None:
+    even = streamed([None] * 66, gap_ms=30, completion=198)
+    sample = replace(even, events=(replace(even.events[0], at_ns=first_ms * MS), *even.events[1:]))
+    assert value(sample, "decode_tok_s") == pytest.approx(100, rel=1e-12)
+    assert burst_metrics([sample]).values["agg_decode_tok_s"] == pytest.approx(100, rel=1e-12)
+    assert "first_chunk_assumed" in request_metrics(sample).flags
+
+
 def test_tokens_that_nobody_counts_are_estimated_from_chunks_and_flagged() -> None:
     sample = streamed([None] * 21, completion=None)
     metrics = request_metrics(sample)
@@ -336,7 +345,7 @@ def test_one_stream_alone_has_its_own_rate_as_steady_and_decode_sum() -> None:
 
 def test_chunks_that_do_not_tell_their_tokens_share_them_in_the_steady_time() -> None:
     slow, other = streamed([None] * 101, completion=301), streamed([None] * 101, completion=301)
-    assert burst_metrics([slow, other]).values["agg_steady_tok_s"] == pytest.approx(2 * 298, rel=1e-12)
+    assert burst_metrics([slow, other]).values["agg_steady_tok_s"] == pytest.approx(2 * 100 * 301 / 101, rel=1e-12)
 
 
 def test_streams_that_never_ran_at_once_have_no_steady_sum() -> None:

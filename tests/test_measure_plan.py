@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from sparkgate.measure.budget import Rates, burst_s
 from sparkgate.measure.plan import (
     KINDS,
     Cell,
     Options,
     Plan,
     PlanError,
-    Rates,
-    burst_s,
+    capped,
     digest,
     estimate_s,
     for_upper_bound,
@@ -203,12 +203,58 @@ def test_a_run_that_no_number_of_repeats_makes_fit_is_refused() -> None:
         within_budget(plan("decode", SEED, Options(max_seconds=10)), FAST)
 
 
-@pytest.mark.parametrize(("decode_tok_s", "cells"), [(100.0, 2), (13.0, 2), (6.0, 1)])
-def test_a_quick_run_leaves_out_what_a_minute_does_not_hold(decode_tok_s: float, cells: int) -> None:
+QUICK = {
+    "both cells fit": (100.0, [(1, 64), (4, 64)]),
+    "a slow engine is measured with one stream": (13.0, [(1, 64)]),
+    "a very slow one with shorter answers": (5.0, [(1, 32)]),
+}
+
+
+@pytest.mark.parametrize("case", QUICK)
+def test_a_quick_run_keeps_three_bursts_and_leaves_out_what_a_minute_does_not_hold(case: str) -> None:
+    decode_tok_s, cells = QUICK[case]
     rates = Rates(800.0, decode_tok_s)
     made = within_budget(plan("quick", SEED), rates)
-    assert len(made.cells) == cells and (estimate_s(made, rates) or 0) <= 60
-    assert len(made.left_out) == 2 - cells
+    assert [(cell.concurrency, cell.output_tokens) for cell in made.cells] == cells
+    assert made.repeats == 3 and (estimate_s(made, rates) or 0) <= 60
+    assert len(made.left_out) == 2 - len(cells)
+
+
+def test_a_quick_run_that_a_minute_does_not_hold_at_all_is_refused() -> None:
+    with pytest.raises(PlanError, match="raise it, or ask for repeats = 1"):
+        within_budget(plan("quick", SEED), Rates(800.0, 2.0))
+
+
+FITS = {
+    "repeats": (plan("decode", SEED, Options(repeats=3, max_seconds=25)), "ask for repeats = 2"),
+    "streams": (plan("sweep", SEED, Options((1, 4, 16), max_seconds=60)), "concurrency = 1,4"),
+    "one level": (plan("sweep", SEED, Options((16,), max_seconds=40)), "concurrency = 4"),
+    "answers": (plan("decode", SEED, Options(max_seconds=30)), "output_tokens = 200"),
+    "prompts": (plan("prefill", SEED, Options(repeats=1, max_seconds=25)), "prompt_tokens = 512,2048,8192"),
+}
+
+
+@pytest.mark.parametrize("case", FITS)
+def test_a_run_over_its_time_is_told_what_would_fit(case: str) -> None:
+    made, words = FITS[case]
+    with pytest.raises(PlanError) as refused:
+        within_budget(made, FAST)
+    assert words in str(refused.value)
+    if words.startswith("ask for repeats"):
+        within_budget(replace(made, repeats=2), FAST)
+
+
+def test_a_run_is_given_what_it_asks_for_up_to_the_operators_cap() -> None:
+    assert capped("decode", Options(max_seconds=900), 900).max_seconds == 900
+    assert capped("decode", Options(), 3600).max_seconds == KINDS["decode"].max_seconds
+    assert capped("soak", Options(), 3600).max_seconds == 3600
+    assert capped("nonsense", Options(repeats=2), 60) == Options(repeats=2, max_seconds=60)
+    with pytest.raises(PlanError, match=r"max_seconds = 901 .* allows 900: .* under \[bench\] in config.toml"):
+        capped("decode", Options(max_seconds=901), 900)
+
+
+def test_how_long_tasks_take_is_not_told_by_the_length_of_their_answers() -> None:
+    assert estimate_s(plan("quality", SEED), FAST) is None
 
 
 def test_a_server_without_forced_lengths_gets_a_long_text_instead_of_prose() -> None:

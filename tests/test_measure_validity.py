@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from sparkgate.measure.cell_facts import CellFacts
-from sparkgate.measure.roofline import active_billions, bandwidth_gb_s, ceiling_tok_s, gb_per_token
-from sparkgate.measure.validity import RULES, Rule, flags, headline, status
+from sparkgate.measure.roofline import DENSE, active_billions, bandwidth_gb_s, ceiling_tok_s, gb_per_token
+from sparkgate.measure.rule import Rule
+from sparkgate.measure.validity import RULES, flags, headline, status
 
 Case = Mapping[str, Any]
 GB10 = {"bandwidth_gb_s": 273.0, "gb_per_token": 1.5}
@@ -18,6 +20,7 @@ PLAIN = {**GB10, "accepted_per_step": 0.0}
 COLD = {"cold": True, "template_tokens": 20, "prompt_tokens_max": 1000}
 WARM = {"warm": True, "prompt_tokens_max": 1000}
 OUTPUT = {"asked_output_tokens": 400}
+SECOND = {"decode_span_ms": 1000.0}
 LONG_FORM = {**OUTPUT, "shortest_allowed_tokens": 380}
 
 CASES: Mapping[str, list[tuple[Case, Case]]] = {
@@ -41,6 +44,12 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
         ({**WARM, "cached_tokens": 799}, {**WARM, "cached_tokens": 800}),
         ({**WARM, "cached_tokens": 0}, WARM),
     ],
+    "cache_unproven": [
+        ({"warm": True, "cached_told": False}, {"warm": True, "cached_told": True, "cached_tokens": 0}),
+        ({"warm": True, "cached_told": False}, {"cold": True, "cached_told": False}),
+        ({"warm": True, "cached_told": False}, {"warm": True}),
+    ],
+    "not_primed": [({**WARM, "unprimed_bursts": 1}, {**WARM, "unprimed_bursts": 0})],
     "context_overflow": [
         (
             {**OUTPUT, "prompt_tokens_max": 3700, "context_tokens": 4096},
@@ -65,6 +74,32 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
     "some_errors": [
         ({"requests": 50, "failed_requests": 1}, {"requests": 50, "failed_requests": 0}),
         ({"requests": 100, "failed_requests": 2}, {"requests": 100, "failed_requests": 3}),
+    ],
+    "reconnected": [({"resent_requests": 1}, {"resent_requests": 0})],
+    "thinking_leak": [
+        ({"thinking": False, "reasoning_tokens": 1}, {"thinking": False, "reasoning_tokens": 0}),
+        ({"thinking": False, "reasoning_tokens": 5}, {"thinking": None, "reasoning_tokens": 5}),
+    ],
+    "thinking_absent": [
+        ({"thinking": True, "reasoning_tokens": 0}, {"thinking": True, "reasoning_tokens": 1}),
+        ({"thinking": True, "reasoning_tokens": 0}, {"thinking": True}),
+    ],
+    "not_streaming": [({"streamed": False}, {"streamed": True})],
+    "tokens_estimated": [({"tokens_counted_by_engine": False}, {"tokens_counted_by_engine": True})],
+    "first_chunk_assumed": [
+        ({"first_chunk_known": False, "tokens_per_chunk": 2.84}, {"first_chunk_known": False, "tokens_per_chunk": 1.0}),
+        ({"first_chunk_known": False, "tokens_per_chunk": 2.84}, {"first_chunk_known": True, "tokens_per_chunk": 2.84}),
+    ],
+    "counts_disagree": [({"counts_agree": False}, {"counts_agree": True})],
+    "prompt_length": [
+        (
+            {"asked_prompt_tokens": 512, "prompt_tokens_max": 515},
+            {"asked_prompt_tokens": 512, "prompt_tokens_max": 514},
+        ),
+        (
+            {"asked_prompt_tokens": 8192, "prompt_tokens_max": 8233},
+            {"asked_prompt_tokens": 8192, "prompt_tokens_max": 8232},
+        ),
     ],
     "cpu_fallback": [
         ({"gpu_share": 0.99}, {"gpu_share": 1.0}),
@@ -119,19 +154,21 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
         ({"loop_lag_p99_ms": 26.0}, {"loop_lag_p99_ms": 25.0}),
         ({"client_cpu_share": 0.71}, {"client_cpu_share": 0.7}),
     ],
+    "too_short_for_clock": [
+        ({**SECOND, "loop_lag_p99_ms": 13.0}, {**SECOND, "loop_lag_p99_ms": 10.0}),
+        ({**SECOND, "loop_lag_p99_ms": 13.0}, {"decode_span_ms": 10_000.0, "loop_lag_p99_ms": 13.0}),
+    ],
+    "short_for_clock": [
+        ({**SECOND, "loop_lag_p99_ms": 4.0}, {**SECOND, "loop_lag_p99_ms": 1.4}),
+        ({**SECOND, "loop_lag_p99_ms": 4.0}, {**SECOND, "loop_lag_p99_ms": 13.0}),
+        ({**SECOND, "loop_lag_p99_ms": 4.0}, {"decode_span_ms": 10_000.0, "loop_lag_p99_ms": 13.0}),
+    ],
     "clocks_disagree": [
         ({"decode_tok_s": 96.0, "engine_decode_tok_s": 100.0}, {"decode_tok_s": 97.5, "engine_decode_tok_s": 100.0}),
         ({"decode_tok_s": 104.0, "engine_decode_tok_s": 100.0}, {"decode_tok_s": 104.0, "engine_decode_tok_s": 0.0}),
     ],
     "noisy": [({"burst_variation": 0.06}, {"burst_variation": 0.05})],
-    "thinking_leak": [
-        ({"thinking": False, "reasoning_tokens": 1}, {"thinking": False, "reasoning_tokens": 0}),
-        ({"thinking": False, "reasoning_tokens": 5}, {"thinking": None, "reasoning_tokens": 5}),
-    ],
-    "thinking_absent": [
-        ({"thinking": True, "reasoning_tokens": 0}, {"thinking": True, "reasoning_tokens": 1}),
-        ({"thinking": True, "reasoning_tokens": 0}, {"thinking": True}),
-    ],
+    "single_burst": [({"bursts": 1}, {"bursts": 2})],
     "implausible": [
         ({**PLAIN, "decode_tok_s": 192.0}, {**PLAIN, "decode_tok_s": 191.0}),
         ({**PLAIN, "decode_tok_s": 400.0}, {**GB10, "accepted_per_step": 1.84, "decode_tok_s": 400.0}),
@@ -157,13 +194,6 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
     "unstable": [
         ({"headline_tok_s": 100.0, "remeasured_tok_s": 94.0}, {"headline_tok_s": 100.0, "remeasured_tok_s": 95.5})
     ],
-    "not_streaming": [({"streamed": False}, {"streamed": True})],
-    "tokens_estimated": [({"tokens_counted_by_engine": False}, {"tokens_counted_by_engine": True})],
-    "first_chunk_assumed": [
-        ({"first_chunk_known": False, "tokens_per_chunk": 2.84}, {"first_chunk_known": False, "tokens_per_chunk": 1.0}),
-        ({"first_chunk_known": False, "tokens_per_chunk": 2.84}, {"first_chunk_known": True, "tokens_per_chunk": 2.84}),
-    ],
-    "counts_disagree": [({"counts_agree": False}, {"counts_agree": True})],
     "cold_compile": [({"warmup_settled": False}, {"warmup_settled": True})],
     "clock_step": [({"clock_step_ms": -51.0}, {"clock_step_ms": 50.0})],
     "rtt_high": [({"rtt_ms": 5.1}, {"rtt_ms": 5.0})],
@@ -172,16 +202,6 @@ CASES: Mapping[str, list[tuple[Case, Case]]] = {
         (
             {"ttft_ms": 1000.0, "engine_prefill_ms": 400.0},
             {"ttft_ms": 1000.0, "engine_prefill_ms": 400.0, "queue_share": 0.55},
-        ),
-    ],
-    "prompt_length": [
-        (
-            {"asked_prompt_tokens": 512, "prompt_tokens_max": 515},
-            {"asked_prompt_tokens": 512, "prompt_tokens_max": 514},
-        ),
-        (
-            {"asked_prompt_tokens": 8192, "prompt_tokens_max": 8233},
-            {"asked_prompt_tokens": 8192, "prompt_tokens_max": 8232},
         ),
     ],
 }
@@ -242,6 +262,16 @@ def test_an_agent_on_the_measured_engine_is_told_that_it_disturbs() -> None:
     assert flag.id == "foreign_load" and "its own measurement" in flag.advice
 
 
+@pytest.mark.parametrize(
+    ("span_ms", "lag_ms", "wanted"),
+    [(1000, 13, "too_short_for_clock"), (1000, 4, "short_for_clock"), (1000, 1.4, ""), (10_000, 13, "")],
+)
+def test_a_rate_is_off_by_as_much_as_the_process_was_late(span_ms: float, lag_ms: float, wanted: str) -> None:
+    told = flags(cell({"decode_span_ms": span_ms, "loop_lag_p99_ms": lag_ms}))
+    assert [one.id for one in told] == ([wanted] if wanted else [])
+    assert status(told) == {"too_short_for_clock": "invalid", "short_for_clock": "tainted", "": "valid"}[wanted]
+
+
 def test_without_the_share_that_is_accepted_there_is_no_ceiling() -> None:
     assert cell(GB10).ceiling_tok_s is None and cell(PLAIN).ceiling_tok_s == 182.0
 
@@ -281,3 +311,44 @@ def test_what_a_token_reads_follows_from_weights_and_width() -> None:
     assert gb_per_token("qwen2.5-3b", "bf16") == pytest.approx(6.18)
     assert gb_per_token("qwen3.6-27b", "") is None and gb_per_token("unknown", "NVFP4") is None
     assert ceiling_tok_s(273.0, 1.5, 1.84) == pytest.approx(516.88)
+
+
+@pytest.mark.parametrize(
+    ("model", "width", "gib", "expected"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "", 14.19, 15.24),
+        ("meta-llama/Llama-3.1-8B-Instruct", "FP8", 8.5, 8.0),
+        ("unsloth/Llama-3.2-3B-Instruct", "Q4_K_M", 1.88, 2.02),
+        ("qwen3:8b", "Q4_K_M", 4.68, 5.03),
+        ("gemma3:27b", "Q4_0", 16.0, 17.18),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", "", 0.25, 0.27),
+        ("qwen3.6-35b-a3b", "NVFP4", 20.0, 1.5),
+        ("new-sparse-400b-a17b", "", 200.0, None),
+        ("nvidia/nemotron-3-super-120b", "NVFP4", 70.0, None),
+        ("gpt-oss-120b", "MXFP4", 60.0, None),
+        ("mixtral-8x7b", "Q4_K_M", 26.0, None),
+        ("gemma-4-26b", "", 48.0, None),
+        ("mistral-small-4-119b", "NVFP4", 66.0, None),
+        ("Qwen2.5-VL-7B-Instruct", "", 15.4, None),
+        ("Qwen3-30B-A3B", "", 57.0, None),
+        ("llama-4-scout-109b", "", 200.0, None),
+        ("Llama-3-2x8B-MoE", "", 25.0, None),
+        ("Qwen2.5-7B-Instruct", "Q4_K_M", 25.0, None),
+        ("Qwen2.5-7B-Instruct", "", 4.4, None),
+        ("phi-4", "", 27.0, None),
+        ("Qwen2.5-7B-Instruct", "", None, None),
+    ],
+)
+def test_the_size_on_disk_is_what_a_token_reads_of_a_model_that_is_surely_dense(
+    model: str, width: str, gib: float | None, expected: float | None
+) -> None:
+    assert gb_per_token(model, width, gib) == (None if expected is None else pytest.approx(expected, abs=0.01))
+
+
+def test_every_beginning_of_a_dense_name_is_a_name_of_its_own() -> None:
+    """A model of each stands in one place of the table."""
+    names = ["llama-2-7b", "qwen2.5-7b", "qwen3-8b", "qwen3.5-27b", "qwq-32b", "deepseek-r1-distill-qwen-7b"]
+    names += ["mistral-nemo-12b", "mistral-small-24b", "gemma-3-4b", "phi-3.5-mini-4b", "phi-4-14b", "granite-3.3-8b"]
+    names += ["smollm3-3b", "tinyllama-1b"]
+    matching = [[place for place, begin in enumerate(DENSE) if re.match(begin, name)] for name in names]
+    assert matching == [[place] for place in range(len(DENSE))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -40,9 +41,11 @@ def order(to: Engine, planned: Plan, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def worker(told: Mapping[str, Any] | str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process with its order; its input stays open."""
-    process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def worker(told: Mapping[str, Any] | str, more: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The process with its order and these variables more; its input stays open."""
+    process = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **(more or {})}
+    )
     assert process.stdin and process.stdout
     try:
         line = told if isinstance(told, str) else json.dumps(told)
@@ -159,6 +162,39 @@ def test_failed_requests_are_counted_and_have_no_part_in_the_statistics() -> Non
     [cell] = only(events, "cell")
     assert "errors" in flag_ids(events) and cell["facts"]["failed_requests"] >= 1
     assert cell["stats"]["requests"]["median"] == 4 - cell["facts"]["failed_requests"]
+
+
+GPU = """#!{python} -IS
+import json, sys, time
+with open({calls!r}, "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+if "--query-compute-apps=pid" in sys.argv:
+    print("999999999\\n%d" % {pid})
+    sys.exit()
+while True:
+    print("60.0, 95, 60, 2000, 0x0", flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_others_on_the_gpu_and_the_weights_of_an_order_are_in_the_facts(tmp_path: Path) -> None:
+    program, calls = tmp_path / "nvidia-smi", tmp_path / "calls"
+    program.write_text(GPU.format(python=sys.executable, calls=str(calls), pid=os.getpid()))
+    program.chmod(0o755)
+    told = {"model": "Qwen2.5-7B-Instruct", "gpu": "NVIDIA GB10", "weights_gib": 14.2, "quantization": None}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with sim_engine.running(Scenario()) as to, worker(order(to, small(), **told), path) as process:
+        [cell] = only(events_of(process), "cell")
+    assert cell["facts"]["other_gpu_processes"] == 1 and cell["facts"]["gb_per_token"] == pytest.approx(15.25, abs=0.01)
+    asked = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert asked.count(["--query-compute-apps=pid", "--format=csv,noheader"]) == 1 and len(asked) == 2
+
+
+def test_requests_that_were_sent_again_are_told() -> None:
+    events = run(Scenario(drops_kept=3), small(repeats=4))
+    [cell] = only(events, "cell")
+    again = sum(one.notes.reconnects > 0 for one in samples(events))
+    assert "reconnected" in flag_ids(events) and cell["facts"]["resent_requests"] == again > 0
 
 
 def test_what_generates_for_others_at_the_same_time_is_seen() -> None:

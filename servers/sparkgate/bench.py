@@ -67,10 +67,10 @@ OFFERS = (
     Offer(
         "bench_compare",
         "Compare two runs",
-        "Whether run b is faster than run a, cell by cell: same, faster, slower, or how many repeats would tell.",
+        "Whether run b is faster than run a, or passes more tasks, cell by cell; or how many repeats would tell.",
         (
-            Parameter("a", "integer", "Number of a run.", required=True, low=1, high=2**53),
-            Parameter("b", "integer", "Number of another run of the same kind.", required=True, low=1, high=2**53),
+            Parameter("a", "string", "Number of a run, or of several made in turns: 3,6.", required=True),
+            Parameter("b", "string", "The same for the other setting: 4,5.", required=True),
         ),
         answers.bench_compare,
         reads=True,

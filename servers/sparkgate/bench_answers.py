@@ -6,36 +6,26 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import anyio
 from mcp.server.context import ServerRequestContext
 
+from sparkgate.bench_beside import WRONG_SIDES, claim_line, comparison, published, sides_of
 from sparkgate.bench_service import Bench, Wish
 from sparkgate.engines.spec import line
-from sparkgate.measure.compare import Refusal
 from sparkgate.measure.draw import drawn
-from sparkgate.measure.explain import Measured, explain
 from sparkgate.measure.plan import Options, from_json
 from sparkgate.measure.record import (
-    HEADLINES,
     cell_lines,
-    compare_stored,
-    compared_metric,
-    differences,
     flag_lines,
     full_json,
-    headline,
-    is_valid,
-    numbers,
     read_cells,
-    streams,
+    run_contrasts,
+    run_line,
     sweep_finding,
-    when,
 )
-from sparkgate.measure.reference import Near, Setting, nearest, same_model
 from sparkgate.measure.sheets import PictureError, picture_for
 from sparkgate.measure.store import Run, Store, StoredCell, StoreUnavailable
 from sparkgate.policy.audit import Caller
@@ -44,7 +34,7 @@ from sparkgate.toolset import PICTURE, Arguments, failure
 PICTURED = ("sweep", "prefill")
 ANSWER_BYTES = 1500
 POLL_S = 0.25
-HISTORY, SHOWN_PUBLISHED, LOOKED_AT = 10, 4, 200
+HISTORY, SHOWN_PUBLISHED = 10, 4
 SINGLE = ("output_tokens", "repeats", "max_seconds", "thinking")
 FOREIGN = ("foreign_load", "foreign_requests")
 LIVES_ON = (
@@ -52,8 +42,6 @@ LIVES_ON = (
     "Ask again when it has ended"
 )
 DISTURBED = "{hosts} lives on this engine: its own turns may be those other requests; let it rest during a run"
-FACTS = {"hardware": "gpu", "engine_version": "engine_version", "quantization": "quantization"}
-"""Setting of a published number → our fact."""
 Context = ServerRequestContext[Any, Any]
 
 
@@ -176,7 +164,7 @@ def job_answer(store: Store, run_id: int) -> dict[str, Any]:
         "message": run.message,
         "elapsed_s": round((run.ended_s or time.time()) - run.created_s, 1),
     }
-    told |= _live(run) if run.state == "running" else _outcome(run, cells)
+    told |= _live(run) if run.state == "running" else _outcome(store, run, cells)
     return fitted({name: value for name, value in told.items() if value not in (None, "", [], {})})
 
 
@@ -193,11 +181,12 @@ def _live(run: Run) -> dict[str, Any]:
     }
 
 
-def _outcome(run: Run, cells: Sequence[StoredCell]) -> dict[str, Any]:
+def _outcome(store: Store, run: Run, cells: Sequence[StoredCell]) -> dict[str, Any]:
     finding = sweep_finding(run, cells)
     return {
         "validity": run.validity,
         "results": cell_lines(cells),
+        "contrasts": [one.text for one in run_contrasts(store, run, cells)],
         "finding": f"{finding.text}; {finding.advice}" if finding else None,
         "flags": flag_lines(cells),
         "note": _disturbed(run, cells),
@@ -212,30 +201,19 @@ def _disturbed(run: Run, cells: Sequence[StoredCell]) -> str | None:
 
 
 async def bench_compare(bench: Bench, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
+    sides = sides_of(str(arguments["a"]), str(arguments["b"]))
+    if sides is None:
+        return failure("invalid_argument", WRONG_SIDES)
     try:
-        return await anyio.to_thread.run_sync(compare_answer, bench.store(), arguments["a"], arguments["b"])
+        return await anyio.to_thread.run_sync(compare_answer, bench.store(), sides[0], sides[1])
     except KeyError as missing:
         return failure("unknown_run", f"there is no run {missing.args[0]}; bench_history lists those there are")
 
 
-def compare_answer(store: Store, a: int, b: int) -> dict[str, Any]:
-    """What run B is, seen from A, cell by cell. Raises KeyError."""
-    one, other = store.run(a), store.run(b)
-    if "quality" in (one.kind, other.kind):
-        return failure("not_comparable", "runs of quality have scores, not rates: bench_job tells them")
-    judged = compare_stored(store, one, other)
-    kinds = ["not comparable" if isinstance(verdict, Refusal) else verdict.kind for _, verdict in judged]
-    counts = [f"{kind} in {kinds.count(kind)} of {len(kinds)} cells" for kind in dict.fromkeys(kinds)]
-    told = {
-        "ok": True,
-        "a": _line(store, one),
-        "b": _line(store, other),
-        "metric": compared_metric(one),
-        "verdict": ", ".join(counts) or "no cells",
-        "cells": [f"{what}: {kind}; {verdict.why}" for (what, verdict), kind in zip(judged, kinds, strict=True)],
-        "differs": differences(one, other),
-    }
-    return fitted({name: value for name, value in told.items() if value != []})
+def compare_answer(store: Store, a: Sequence[int], b: Sequence[int]) -> dict[str, Any]:
+    """What side B is, seen from side A, cell by cell; a side is one run or several. Raises KeyError."""
+    told = comparison(store, a, b)
+    return fitted({name: value for name, value in told.items() if name != "judged"})
 
 
 async def bench_history(bench: Bench, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
@@ -245,16 +223,9 @@ async def bench_history(bench: Bench, arguments: Arguments, _: Caller, __: Conte
 
 def history_answer(store: Store, engine: str = "", kind: str = "") -> dict[str, Any]:
     """The latest runs, newest first, one line each."""
-    return fitted({"ok": True, "runs": [_line(store, run) for run in store.latest(HISTORY, engine=engine, kind=kind)]})
-
-
-def _line(store: Store, run: Run) -> str:
-    """A run in a line, with its best cell."""
-    ended = run.validity if run.state == "done" else run.state
-    begun = f"{run.id}: {when(run)} {run.kind} on {run.engine}, {ended}"
-    valid = [cell for cell in store.cells(run.id) if is_valid(cell)] if run.state == "done" else []
-    best = max(valid, key=lambda cell: (cell.stats.get("agg_decode_tok_s") or {}).get("median") or 0, default=None)
-    return f"{begun}; {streams(best)}: {numbers(best)}" if best else begun
+    return fitted(
+        {"ok": True, "runs": [run_line(store, run) for run in store.latest(HISTORY, engine=engine, kind=kind)]}
+    )
 
 
 async def bench_reference(bench: Bench, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
@@ -263,50 +234,11 @@ async def bench_reference(bench: Bench, arguments: Arguments, _: Caller, __: Con
 
 def reference_answer(store: Store, model: str = "") -> dict[str, Any]:
     """Published numbers of a model, "" for that of the latest run, beside what was measured here."""
-    measured = [run for run in store.latest(LOOKED_AT) if run.state == "done" and not run.origin]
-    runs = [run for run in measured if run.validity in ("valid", "tainted")]
-    own = next((run for run in runs if run.model and (not model or same_model(model, run.model))), None)
-    name = model or (own.model if own else "")
-    if not name:
-        return failure("missing_argument", "model is needed: nothing valid has been measured yet")
-    cell = _single(store, own) if own else None
-    metric, value = headline(cell)[0] if cell else ("decode_tok_s", 0.0)
-    near = nearest(name, str(own.provenance.get("engine", "")) if own else "", metric, _setting(own, cell))
-    told = {
-        "ok": True,
-        "model": name,
-        "measured": f"run {own.id} on {own.engine}: {numbers(cell)}" if own and cell else "nothing valid here yet",
-        "compared": explain(Measured(value, HEADLINES[metric][1]), near) if cell and metric in HEADLINES else [],
-        "published": [_published(one) for one in near[:SHOWN_PUBLISHED]],
-        "note": None if near else "no number of this model is among those that are known",
-    }
-    return fitted({key: one for key, one in told.items() if one is not None})
-
-
-def _single(store: Store, run: Run) -> StoredCell | None:
-    """The valid cell with the fewest streams."""
-    valid = [cell for cell in store.cells(run.id) if is_valid(cell) and headline(cell)]
-    return min(valid, key=lambda cell: cell.key["concurrency"], default=None)
-
-
-def _setting(run: Run | None, cell: StoredCell | None) -> Setting:
-    """What is known of our side."""
-    if run is None:
-        return Setting()
-    facts = run.provenance
-    told = {name: facts.get(key) for name, key in FACTS.items()}
-    setting = Setting(**told)
-    if cell is None:
-        return setting
-    names = ("thinking", "concurrency", "prompt_tokens", "family")
-    return replace(setting, **{name: cell.key[name] for name in names})
-
-
-def _published(near: Near) -> str:
-    row = near.row
-    low, high = row.bounds or (0.0, 0.0)
-    amount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{row.id}: {row.metric} {amount} {row.unit} on {row.engine} ({row.kind}, {row.source})"
+    told = published(store, model)
+    if not told["ok"]:
+        return told
+    claims = [claim_line(claim) for claim in told["implausible"]]
+    return fitted(told | {"published": told["published"][:SHOWN_PUBLISHED], "implausible": claims})
 
 
 def fitted(told: Mapping[str, Any], limit_bytes: int = ANSWER_BYTES) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkgate import log
 from sparkgate.bench_process import COMMAND, Measuring, measuring
@@ -23,11 +23,12 @@ from sparkgate.change.control import actions, open_fleet
 from sparkgate.change.jobs import JobsUnavailable
 from sparkgate.change.lock import MachineLock, Taken
 from sparkgate.engines.spec import line
-from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.commands import runner
-from sparkgate.measure.plan import Options, Plan, PlanError, Rates, estimate_s, plan
+from sparkgate.measure.budget import Rates
+from sparkgate.measure.plan import TRIMMED, Options, Plan, PlanError, capped, estimate_s, plan, within_budget
 from sparkgate.measure.store import CUT_OFF, Ending, Run, Store, StoreUnavailable
 from sparkgate.measure.store import StoredCell as Measured
+from sparkgate.measure.store_fault import is_passing
 from sparkgate.measure.validity import RULES
 from sparkgate.policy.audit import Caller
 from sparkgate.runtimes.spec import RuntimeFault
@@ -37,6 +38,15 @@ from sparkgate.toolset import failure
 BUSY = "run {run.id} ({run.kind} on {run.engine}) is measured; wait for it with bench_job"
 CHANGING = "job {job.id} ({job.kind} of {job.target}) changes engines; wait for it with engine_job"
 MEANWHILE = "job {job.id} ({job.kind} of {job.target}) changed engines meanwhile: run it again"
+TOO_LONG = (
+    "{error}. That is by the rates of run {run.id}, which a run of the kind quick finds anew; the operator allows at "
+    "most {cap_s} s ([bench] max_seconds in config.toml)"
+)
+UNWRITTEN = "run {run} has ended, and how cannot be written down: {error}"
+SAME_RATES = ("engine", "engine_version", "launch")
+"""Facts of the provenance with which the rates of an engine may change."""
+PROBED = 50
+T = TypeVar("T")
 WRITE_TRIES = 6
 LATEST_JOBS = 5
 LIMIT_FACTOR, LIMIT_MORE_S = 1.5, 300.0
@@ -75,6 +85,7 @@ class Bench:
         self._beginning = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
         self._processes: dict[int, Measuring] = {}
+        self._unwritten: dict[int, Ending] = {}
 
     @property
     def running(self) -> int:
@@ -103,7 +114,8 @@ class Bench:
 
     def _begin(self, wish: Wish, caller: Caller, live: Live) -> dict[str, Any]:
         seed = secrets.randbits(128)
-        plan(wish.kind, seed, wish.options)  # so that a mistake in it is told before any engine is asked
+        options = capped(wish.kind, wish.options, live.settings.bench.max_seconds)
+        plan(wish.kind, seed, options)  # so that a mistake in it is told before any engine is asked
         if running := [run for run in self.store().unfinished() if run.state == "running"]:
             joined = {"ok": True, "run": running[0].id, "joined": True}
             return joined if wish.same_as(running[0].asked) else failure("busy", BUSY.format(run=running[0]))
@@ -114,17 +126,18 @@ class Bench:
         except Taken as held:
             return failure("busy", f"{held} is measuring on this machine; ask again when it has ended")
         try:
-            return {"ok": True, "run": self._launch(wish, seed, caller, live, lock)}
+            return {"ok": True, "run": self._launch(wish, options, seed, caller, live, lock)}
         except BaseException:
             lock.release()
             raise
 
-    def _launch(self, wish: Wish, seed: int, caller: Caller, live: Live, lock: MachineLock) -> int:
+    def _launch(self, wish: Wish, options: Options, seed: int, caller: Caller, live: Live, lock: MachineLock) -> int:
         """The id of a run that has begun and will release the lock."""
         with open_fleet(live, self.services.state, self.services.guard) as fleet:
             subject = choose(wish.engine.strip(), fleet)
-            planned = plan(wish.kind, seed, wish.options, context=subject.context)
-            facts = provenance(subject, fleet, runner(self.services.guard), self._load_s(subject, fleet))
+            planned = plan(wish.kind, seed, options, context=subject.context)
+            facts = provenance(subject, fleet, runner(self.services.guard), self.services.control.jobs().path)
+            self._refuse_too_long(subject, planned, facts, live.settings.bench.max_seconds)
             request = request_of(subject, fleet, planned.as_json(), facts)
         asked = {"kind": wish.kind, "engine": subject.name, "options": _plain(wish.options)}
         run = self.store().begin(subject.name, planned, asked, caller_as_json(caller), facts)
@@ -140,11 +153,6 @@ class Bench:
         thread.start()
         return run.id
 
-    def _load_s(self, subject: Subject, fleet: Fleet) -> float | None:
-        """How long its latest load took."""
-        entry = fleet.catalogue[subject.name]
-        return self.services.control.jobs().learnt(subject.name, launch_digest(entry))[1] if entry.runtime else None
-
     def _note(self, live: Live, run: Run, caller: Caller, action: str, outcome: str) -> None:
         entry = live.settings.engines.get(run.engine)
         told = {"action": action, "engine": run.engine, "kind": run.kind, "run": str(run.id)}
@@ -155,18 +163,37 @@ class Bench:
         run = self.store().run(run_id)
         if run.state == "running" and not run.cancel:
             self._note(self.services.live(), run, caller, "cancel", "done")
-            self.store().ask_to_cancel(run_id)
-            if process := self._processes.get(run_id):
-                process.cancel()
+            try:
+                self.store().ask_to_cancel(run_id)
+            finally:
+                if process := self._processes.get(run_id):
+                    process.cancel()
         return run
+
+    def _refuse_too_long(self, subject: Subject, planned: Plan, facts: Mapping[str, Any], cap_s: int) -> None:
+        """Raises PlanError for a run that takes longer than it may; those that are cut to their time find new rates."""
+        known = None if planned.kind in TRIMMED else self._probed(subject.name, subject.model, facts)
+        if known is None:
+            return
+        try:
+            within_budget(planned, _rates(known))
+        except PlanError as error:
+            raise PlanError(TOO_LONG.format(error=error, run=known, cap_s=cap_s)) from error
+
+    def _probed(self, engine: str, model: str, facts: Mapping[str, Any]) -> Run | None:
+        """The latest run that found the rates of this engine as it is now; None where none is known."""
+        for run in self.store().latest(PROBED, engine=engine):
+            same = all(run.provenance.get(name) == facts.get(name) for name in SAME_RATES)
+            if same and model and run.model == line(model) and not run.origin and _rates(run).known:
+                return run
+        return None
 
     def estimate_s(self, run: Run, planned: Plan) -> float | None:
         """About how long a run takes, from its own probe or the latest one of the engine; None when there is none."""
-        probes = [run.probe, *(other.probe for other in self.store().latest(10, engine=run.engine))]
         if told := run.probe.get("estimate_s"):
             return float(told)
-        rates = next((probe["rates"] for probe in probes if probe.get("rates")), None)
-        return estimate_s(planned, Rates(rates.get("prefill_tok_s"), rates.get("decode_tok_s"))) if rates else None
+        known = self._probed(run.engine, run.model, run.provenance)
+        return estimate_s(planned, _rates(known)) if known else None
 
     def _close_lost(self) -> None:
         """Mark runs that nobody makes any more: their process is gone, or their thread in this one."""
@@ -174,7 +201,18 @@ class Bench:
             thread = self._threads.get(run.id)
             ours = run.owner.pid == os.getpid() and not (thread and thread.is_alive())
             if run.state == "interrupted" or ours:
-                self.store().end(run.id, LOST)
+                self._end_late(run.id)
+
+    def _end_late(self, run_id: int) -> None:
+        """Write down how a run has ended; where it could not be written then, it is told until it can be."""
+        known = self._unwritten.get(run_id)
+        try:
+            self.store().end(run_id, known or LOST)
+        except StoreUnavailable as error:
+            if known:
+                raise NotReady("store_unavailable", UNWRITTEN.format(run=run_id, error=error)) from error
+            raise
+        self._unwritten.pop(run_id, None)
 
     # -- the thread of a run
 
@@ -182,6 +220,8 @@ class Bench:
         ending = Ending("failed", "failed", "fault", "a fault in sparkgate ended it; the log of the gate says where")
         try:
             ending = self._measure(run, request)
+        except StoreUnavailable as error:
+            ending = Ending("failed", "failed", "store_unavailable", f"{error}; what was measured before is kept")
         except Exception as error:
             log.error("bench_fault", run=run.id, **log.describe(error))
         finally:
@@ -194,21 +234,27 @@ class Bench:
             changes = self._changes(run)
             worth = "tainted" if changes and ending.validity == "valid" else ending.validity
             told = replace(ending, validity=worth, notes=(*ending.notes, *changes))
+            self._unwritten[run.id] = told
             self._patiently(lambda: self.store().end(run.id, told))
+            del self._unwritten[run.id]
             with suppress(RuntimeFault):
                 self._note(live, run, caller, "end", ending.state)
         except Exception as error:
             log.error("bench_fault", run=run.id, **log.describe(error))
 
-    def _patiently(self, write: Callable[[], object]) -> None:
+    def _patiently(self, act: Callable[[], T]) -> T:
         """Another program may hold the file for long; the worker writes between bursts only, so waiting is harmless."""
-        for tries_left in range(WRITE_TRIES - 1, -1, -1):
+        for tries_left in range(WRITE_TRIES - 1, 0, -1):
             try:
-                write()
-                return
-            except StoreUnavailable:
-                if not tries_left:
+                return act()
+            except StoreUnavailable as error:
+                if not is_passing(error.__cause__):
                     raise
+                log.info("bench_store_waits", tries_left=tries_left)
+        return act()
+
+    def _is_cancelled(self, run_id: int) -> bool:
+        return self._patiently(lambda: self.store().run(run_id)).cancel
 
     def tidy(self) -> None:
         """Close runs that nobody makes any more, unless one is just being begun. Raises StoreUnavailable."""
@@ -231,15 +277,15 @@ class Bench:
         with measuring(self._command, self.services.guard, limit_s) as process:
             self._processes[run.id] = process
             process.send(request)
-            if self.store().run(run.id).cancel:
+            if self._is_cancelled(run.id):
                 process.cancel()
             for event in process.events():
                 self._patiently(partial(self._write, run.id, event))
                 if event.get("event") in ("end", "failed"):
                     last = event
-                elif self.store().run(run.id).cancel:
+                elif self._is_cancelled(run.id):
                     process.cancel()
-            return _ending(last, process.exit_code(), cancelled=self.store().run(run.id).cancel)
+            return _ending(last, process.exit_code(), cancelled=self._is_cancelled(run.id))
 
     def _write(self, run_id: int, event: dict[str, Any]) -> None:
         store, what = self.store(), event.get("event", "")
@@ -253,6 +299,11 @@ class Bench:
             store.add_burst(run_id, told["cell"], told["repeat"], told["samples"], told["sensors"], *counters)
         elif what == "cell":
             store.put_cell(run_id, _cell(told))
+
+
+def _rates(run: Run) -> Rates:
+    told = run.probe.get("rates") or {}
+    return Rates(told.get("prefill_tok_s"), told.get("decode_tok_s"))
 
 
 def _plain(options: Options) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparkgate.bench_launch import launch_facts, load_facts
 from sparkgate.change.protect import served_by
 from sparkgate.change.scene import Scene, look_around
 from sparkgate.engine_state import Status
@@ -115,15 +116,16 @@ def _model(name: str, status: Status, fleet: Fleet) -> Model | None:
     raise CannotMeasure("not_loaded", f"{wanted or 'no model'} is not loaded in {name}; engine_load does that first")
 
 
-def provenance(subject: Subject, fleet: Fleet, run: Run, load_s: float | None) -> dict[str, Any]:
+def provenance(subject: Subject, fleet: Fleet, run: Run, jobs_file: Path) -> dict[str, Any]:
     """All that tells this measurement from another, without secrets; nothing that is not known.
 
     Args:
         run: asks the GPU's driver.
-        load_s: seconds that the latest load of the engine took.
+        jobs_file: the file of the engine jobs, which tells how long the engine took to load.
     """
     entry, look = fleet.catalogue[subject.name], subject.look
     gpu, driver = _gpu(run)
+    launch = launch_digest(entry)
     told: Mapping[str, Any] = {
         "engine": subject.status.engine,
         "engine_version": subject.status.version,
@@ -131,12 +133,12 @@ def provenance(subject: Subject, fleet: Fleet, run: Run, load_s: float | None) -
         "context": subject.context,
         "image": line(look.image) if look else None,
         "argv": without_secrets(" ".join(look.argv)[:ARGV_MAX_CHARS]) if look and look.argv else None,
-        "launch": launch_digest(entry),
+        "launch": launch,
         "runtime": entry.runtime,
         "weights": Path(entry.weights).name if entry.weights else None,
         "weights_gib": weights_gib(entry.weights),
         "quantization": quantization(f"{subject.model} {entry.weights}"),
-        "load_s": load_s,
+        **load_facts(jobs_file, subject.name, launch, look),
         "gpu": gpu,
         "driver": driver,
         "machine": hashlib.sha256(platform.node().encode()).hexdigest()[:12],
@@ -145,7 +147,8 @@ def provenance(subject: Subject, fleet: Fleet, run: Run, load_s: float | None) -
         "sparkgate": __version__,
         "lives_on": list(subject.lives_on),
     }
-    return {name: value for name, value in told.items() if value not in (None, "", [])}
+    known = {name: value for name, value in told.items() if value not in (None, "", [])}
+    return known | launch_facts(subject.status.engine, look)
 
 
 def _gpu(run: Run) -> tuple[str | None, str | None]:
@@ -168,6 +171,9 @@ def request_of(subject: Subject, fleet: Fleet, plan: Mapping[str, Any], facts: M
         "plan": dict(plan),
         "context": subject.context,
         "gpu": gpu,
+        "weights_gib": facts.get("weights_gib"),
+        "quantization": facts.get("quantization"),
+        "speculation": facts.get("speculation"),
         "reference_prefill_tok_s": _published_prefill_tok_s(subject, gpu),
     }
 

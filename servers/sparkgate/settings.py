@@ -56,12 +56,24 @@ class GateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BenchSettings:
+    max_seconds: int = setting(
+        3600,
+        "Longest time that one benchmark may be given; one that asks for more is refused.",
+        unit="s",
+        low=10,
+        high=86_400,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     searxng: SearxngSettings = field(default_factory=SearxngSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     gate: GateSettings = field(default_factory=GateSettings)
     control: ControlSettings = field(default_factory=ControlSettings)
+    bench: BenchSettings = field(default_factory=BenchSettings)
     engines: dict[str, EngineSettings] = field(default_factory=dict)
 
 

@@ -136,12 +136,13 @@ def followed(session: HostSession, run_id: int) -> dict[str, Any]:
 
 def show_run(store: Store, run_id: int, as_json: bool) -> None:
     """Print a run; ends the command with 1 when it did not come to its end."""
-    from sparkgate.measure.record import read_cells, result_json
+    from sparkgate.measure.record import read_cells, result_json, run_contrasts
 
     found = store.run(run_id)
     cells = read_cells(store, found)
     if as_json:
-        print_json(result_json(found, cells))
+        against = [one.as_json() for one in run_contrasts(store, found, cells)]
+        print_json(result_json(found, cells) | ({"contrasts": against} if against else {}))
     else:
         show_cells(store, run_id, cells)
     raise SystemExit(0 if found.state in ("done", "running") else 1)
@@ -149,7 +150,7 @@ def show_run(store: Store, run_id: int, as_json: bool) -> None:
 
 def show_cells(store: Store, run_id: int, cells: list[StoredCell]) -> None:
     """A table of the cells, and in words what was wrong and what to do."""
-    from sparkgate.measure.record import flag_lines, label, numbers, sweep_finding
+    from sparkgate.measure.record import flag_lines, label, numbers, run_contrasts, sweep_finding
 
     found, out = store.run(run_id), console()
     ended = found.validity or found.state
@@ -164,7 +165,8 @@ def show_cells(store: Store, run_id: int, cells: list[StoredCell]) -> None:
     finding = sweep_finding(found, cells)
     words = [f"{finding.text}; {finding.advice}"] if finding else []
     failure = [f"{found.code}: {found.message}"] if found.code else []
-    for text in (*words, *flag_lines(cells), *found.notes, *failure):
+    against = [one.text for one in run_contrasts(store, found, cells)]
+    for text in (*against, *words, *flag_lines(cells), *found.notes, *failure):
         out.print(Text(text), soft_wrap=True)
 
 
@@ -237,21 +239,32 @@ def show(run_id: int, as_json: bool) -> None:
 
 
 @bench.command()
-@click.argument("a", type=int)
-@click.argument("b", type=int)
+@click.argument("a")
+@click.argument("b")
 @JSON
-def compare(a: int, b: int, as_json: bool) -> None:
-    """Whether run B is faster than run A, cell by cell.
+def compare(a: str, b: str, as_json: bool) -> None:
+    """Whether run B is faster than run A, or passes more tasks, cell by cell.
+
+    Two settings that were measured in turns, A B B A, have several runs each: name all of a side with commas between.
+    As many on both sides are compared pair by pair, so that what drifts meanwhile cancels.
 
     \b
-    Example:
+    Examples:
       sparkgate bench compare 3 7
+      sparkgate bench compare 3,6 4,5
     """
-    from sparkgate.bench_answers import compare_answer
+    from sparkgate.bench_beside import WRONG_SIDES, comparison, sides_of
 
+    if (sides := sides_of(a, b)) is None:
+        raise click.UsageError(WRONG_SIDES)
     with opened() as store:
-        answer = compare_answer(store, a, b)
-    print_json(answer) if as_json else show_answer(answer)
+        answer = comparison(store, *sides)
+    if not answer["ok"]:
+        refuse(answer, as_json)
+    if as_json:
+        print_json(answer)
+    else:
+        show_answer({name: value for name, value in answer.items() if name != "judged"})
 
 
 @bench.command()
@@ -299,14 +312,19 @@ def _history_table(told: list[dict[str, Any]]) -> Table:
 def reference(model: str, as_json: bool) -> None:
     """Published numbers of MODEL beside what was measured here; without MODEL, of the one measured last.
 
+    Those that break the roofline are listed too; with --json all of them, and how many times the ceiling they are.
+
     \b
     Example:
       sparkgate bench reference qwen3.6-35b-a3b
     """
-    from sparkgate.bench_answers import reference_answer
+    from sparkgate.bench_beside import published
 
     with opened() as store:
-        answer = reference_answer(store, model)
+        answer = published(store, model)
     if not answer["ok"]:
         refuse(answer, as_json)
-    print_json(answer) if as_json else show_answer(answer)
+    if as_json:
+        print_json(answer)
+    else:
+        show_answer(answer | {"implausible": [claim["text"] for claim in answer["implausible"]]})

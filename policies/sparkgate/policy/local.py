@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -72,7 +73,7 @@ class LocalDoor:
         self._cap_bytes = cap_bytes
         # Reading the certificate store takes 25 ms, ten times as long as most answers: only for those that need it.
         self._client = httpx.Client(
-            verify=any(scheme == "https" for scheme, *_ in self._origins),
+            verify=any(scheme == "https" for scheme, *_ in self._origins) and ssl.create_default_context(),
             trust_env=False,
             follow_redirects=False,
             limits=httpx.Limits(max_keepalive_connections=0),

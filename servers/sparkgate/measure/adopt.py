@@ -11,7 +11,9 @@ from contextlib import closing
 from typing import Any
 
 from sparkgate.machine.processes import process
-from sparkgate.measure.store import BUSY_TIMEOUT_S, Store, StoreUnavailable
+from sparkgate.measure.store import Store, StoreUnavailable
+from sparkgate.measure.store_fault import way_out
+from sparkgate.measure.store_file import BUSY_TIMEOUT_S
 
 _TABLES = ("provenance", "plan")
 _CELL = ("stats", "why_null", "facts", "flags", "key")
@@ -32,7 +34,7 @@ def adopt(store: Store, told: Mapping[str, Any]) -> int:
                 own = {"run_id": run_id, "hash": cell["hash"], "key": key, "status": cell["status"]}
                 _insert(connection, "cell", own | texts)
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"cannot write {store.path}: {type(error).__name__}") from error
+        raise StoreUnavailable(way_out(store.path, error)) from error
     return run_id
 
 

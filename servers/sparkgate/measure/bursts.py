@@ -12,14 +12,15 @@ from typing import Any
 
 from sparkgate.measure import quality_run, verify
 from sparkgate.measure.calibrate import Lengths
-from sparkgate.measure.clock import Clock, Sensors
+from sparkgate.measure.clock import Sensors
+from sparkgate.measure.crew import Crew
 from sparkgate.measure.energy import PowerLog
 from sparkgate.measure.engine_counters import Counting, swapped_in_pages, watching
-from sparkgate.measure.metrics import stream_of
 from sparkgate.measure.order import Writer
 from sparkgate.measure.plan import WARMUP_BURSTS, Cell, Plan
 from sparkgate.measure.quality import Outcome, items
 from sparkgate.measure.sample import Sample, to_json
+from sparkgate.measure.timeline import stream_of
 from sparkgate.measure.verify import BurstRecord
 
 CANARY, CANARY_WORDS = Cell("canary", output_tokens=64), 64
@@ -29,6 +30,7 @@ Emit = Callable[[Mapping[str, Any]], None]
 
 NO_POWER = "it is not there, or the engine runs elsewhere"
 TIME_UP = "max_seconds had gone before all was measured"
+UNPRIMED = "a prefix could not be shown to the engine before a burst that should find it cached"
 
 
 class Stopped(Exception):
@@ -81,6 +83,11 @@ class Course:
             self.notes.append(TIME_UP)
             raise Stopped
 
+    def note_once(self, what: str, why: str) -> None:
+        """Note what has happened, with the first reason for it."""
+        if not any(note.startswith(what) for note in self.notes):
+            self.notes.append(f"{what}: {why}")
+
     def step(self, cell: Cell, headline: Mapping[str, float] | None = None) -> None:
         """One more burst has ended."""
         self.done += 1
@@ -109,7 +116,7 @@ class Bench:
     course: Course
     writer: Writer
     lengths: Lengths
-    clock: Clock
+    crew: Crew
     counting: Counting
     context: int | None = None
 
@@ -159,12 +166,14 @@ class Bench:
         """One burst; a `repeat` below 0 is thrown away."""
         self.course.check()
         words = self.lengths.of(cell) if words is None else words
-        prefix_of = await self._prime(cell, words) if cell.cache_mode == "warm" else None
+        prefix_of, unprimed = await self._prime(cell, words) if cell.cache_mode == "warm" else (None, "")
+        if unprimed and repeat >= 0:
+            self.course.note_once(UNPRIMED, unprimed)
         bodies = self.writer.burst(cell, words, prefix_of)
         before, swapped, since_ns = await self.counting.read(), swapped_in_pages(), time.perf_counter_ns()
         with watching(self.counting) as watched:
-            burst = await self.clock.burst(bodies, self.course.deadline_s, self.course.cancel)
-        record = BurstRecord(repeat, burst.samples, burst.sensors, before)
+            burst = await self.crew.burst(bodies, self.course.deadline_s, self.course.cancel)
+        record = BurstRecord(repeat, burst.samples, burst.sensors, before, engine=self.writer.engine, unprimed=unprimed)
         if self.course.cancel.is_set():
             if repeat >= 0:
                 self.course.tell(cell, record)
@@ -179,14 +188,17 @@ class Bench:
             gpu=self.course.power.since(since_ns) if self.course.power else (),
             idle_power_w=self.course.idle_power_w,
             power_said=self.course.power.said if self.course.power else NO_POWER,
+            gpu_share=await self.counting.gpu_share(self.writer.model),
+            other_gpu_processes=self.course.power.others if self.course.power else None,
         )
 
-    async def _prime(self, cell: Cell, words: int) -> int:
-        """Let the engine see a prefix. The number of the request that had it."""
+    async def _prime(self, cell: Cell, words: int) -> tuple[int, str]:
+        """Let the engine see a prefix. The number of the request that had it, and why it failed or ""."""
         prompt = self.writer.prompt(words, cell.family)
         body = self.writer.body(prompt, 1, cell.thinking, warm=True)
-        await self.clock.one(body, self.course.deadline_s, self.course.cancel)
-        return prompt.number
+        sample = await self.crew.clock.one(body, self.course.deadline_s, self.course.cancel)
+        self.course.check()
+        return prompt.number, sample.error if sample.outcome == "failed" else ""
 
     async def trials(self, planned: Plan) -> None:
         """Every task of a quality run, once in each repeat."""
@@ -195,12 +207,13 @@ class Bench:
             for item in items():
                 self.course.check()
                 body = quality_run.body(self.writer, item, one.cell, self.context)
-                burst = await self.clock.burst([body], self.course.deadline_s, self.course.cancel)
+                burst = await self.crew.clock.burst([body], self.course.deadline_s, self.course.cancel)
                 self.course.check()
-                one.outcomes.setdefault(item.id, []).append(quality_run.judge(item, burst, self.clock.dialect))
+                one.outcomes.setdefault(item.id, []).append(quality_run.judge(item, burst, self.crew.clock.dialect))
                 samples += burst.samples
                 sensors = sensors.worse(burst.sensors)
                 self.course.step(one.cell)
-            record = BurstRecord(repeat, tuple(samples), sensors, before, await self.counting.read())
+            after = await self.counting.read()
+            record = BurstRecord(repeat, tuple(samples), sensors, before, after, engine=self.writer.engine)
             self.course.tell(one.cell, record)
             one.bursts.append(record)

@@ -82,11 +82,16 @@ class Clock:
         """One request alone."""
         return (await self.burst([body], deadline_s, cancel)).samples[0]
 
-    async def burst(self, bodies: Sequence[bytes], deadline_s: float, cancel: asyncio.Event | None = None) -> Burst:
+    async def burst(
+        self, bodies: Sequence[bytes], deadline_s: float, cancel: asyncio.Event | None = None, begins_ns: int = 0
+    ) -> Burst:
         """All requests at once, each on a connection opened before; ends with the last answer.
 
         Failures are in the samples. When `cancel` is set, or this call is cancelled, all connections are closed; in
         the first case what had come until then is returned.
+
+        Args:
+            begins_ns: not before this time of the monotonic clock, which all processes of a machine share.
 
         Raises:
             StreamDoorError: no connection can be opened.
@@ -94,6 +99,7 @@ class Clock:
         await self.door.connect(len(bodies))
         exchanges = [Exchange() for _ in bodies]
         with _quiet(), _watched(self.wall_ns) as watch:
+            await asyncio.sleep(max(0, begins_ns - time.perf_counter_ns()) / 1e9)
             tasks = [
                 asyncio.create_task(self.door.post(self.path, body, into, deadline_s))
                 for body, into in zip(bodies, exchanges, strict=True)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist, stdev
+from dataclasses import dataclass, replace
+from itertools import chain
+from statistics import NormalDist, median, stdev
 from typing import Literal, TypeVar
 
 from sparkgate.measure.statistics import Interval, Shift, hodges_lehmann, paired_shift, pooled_cv
@@ -52,6 +53,8 @@ _PROTOCOLS = (
     "the protocols differ ({a} and {b}): other prompts, lengths or settings were measured; measure both anew alike"
 )
 _ONLY = "only run {side} holds this cell: measure it in both"
+_MISSING = "run {side} does not hold this cell: measure it in all"
+_DISAGREE = "{why}; but the pairs of runs disagree ({shifts}): measure another pair"
 _INVALID = (
     "the cell is invalid in run {side} and has no number to compare: mend what its flags name and measure it anew"
 )
@@ -138,28 +141,66 @@ def compare_runs(
     a: Mapping[Key, Cell], b: Mapping[Key, Cell], *, higher_is_better: bool
 ) -> dict[Key, Verdict | Refusal]:
     """Every cell of two runs by one metric, in the order of A and then what only B holds."""
+    return compare_sides([a], [b], higher_is_better=higher_is_better)
+
+
+def compare_sides(
+    a: Sequence[Mapping[Key, Cell]], b: Sequence[Mapping[Key, Cell]], *, higher_is_better: bool
+) -> dict[Key, Verdict | Refusal]:
+    """The same of two settings that were measured in one or more runs each; the bursts of a side are pooled.
+
+    As many runs on both sides, more than one, are taken as measured in turns: the first of A stands against the first
+    of B, burst by burst.
+    """
+    sides = {
+        key: ([run.get(key) for run in a], [run.get(key) for run in b])
+        for key in dict.fromkeys(key for run in (*a, *b) for key in run)
+    }
     return {
-        key: Refusal(why) if (why := _refused(a.get(key), b.get(key))) else _cells(a[key], b[key], higher_is_better)
-        for key in (*a, *(key for key in b if key not in a))
+        key: Refusal(why) if (why := refusal(one, other)) else _pooled(_held(one), _held(other), higher_is_better)
+        for key, (one, other) in sides.items()
     }
 
 
-def _cells(a: Cell, b: Cell, higher_is_better: bool) -> Verdict:
-    return compare(a.values, b.values, higher_is_better=higher_is_better)
+def _held(cells: Sequence[Cell | None]) -> list[Sequence[float]]:
+    return [cell.values for cell in cells if cell]
 
 
-def _refused(a: Cell | None, b: Cell | None) -> str:
-    """Why two cells must not be compared; "" when they may."""
-    if a is None or b is None:
-        return _ONLY.format(side="B" if a is None else "A")
-    if a.protocol != b.protocol:
-        return _PROTOCOLS.format(a=a.protocol, b=b.protocol)
-    for side, cell in (("A", a), ("B", b)):
+def _pooled(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], higher_is_better: bool) -> Verdict:
+    if len(a) != len(b) or len(a) == 1:
+        return compare(list(chain(*a)), list(chain(*b)), higher_is_better=higher_is_better)
+    turns = [list(zip(one, other, strict=False)) for one, other in zip(a, b, strict=True)]
+    pairs = list(chain(*turns))
+    verdict = compare_pairs([x for x, _ in pairs], [y for _, y in pairs], higher_is_better=higher_is_better)
+    shifts = [median(math.log(y / x) for x, y in turn) for turn in turns if turn]
+    if verdict.kind not in ("faster", "slower") or min(shifts) * max(shifts) > 0:
+        return verdict
+    told = ", ".join(f"{_percent(shift):+.1f} %" for shift in shifts)
+    return replace(verdict, kind="inconclusive", why=_DISAGREE.format(why=verdict.why, shifts=told))
+
+
+def refusal(a: Sequence[Cell | None], b: Sequence[Cell | None]) -> str:
+    """Why one cell of the runs of two sides must not be compared; "" when it may."""
+    names = [name for side, cells in (("A", a), ("B", b)) for name in side_names(side, len(cells))]
+    cells = dict(zip(names, (*a, *b), strict=True))
+    held = {name: cell for name, cell in cells.items() if cell}
+    if len(held) < len(cells):
+        missing = next(name for name in cells if name not in held)
+        return _ONLY.format(side=next(iter(held))) if len(cells) == 2 else _MISSING.format(side=missing)
+    protocols = list(dict.fromkeys(cell.protocol for cell in held.values()))
+    if len(protocols) > 1:
+        return _PROTOCOLS.format(a=protocols[0], b=protocols[1])
+    for name, cell in held.items():
         if not cell.valid:
-            return _INVALID.format(side=side)
+            return _INVALID.format(side=name)
         if not all(_usable(value) for value in cell.values):
-            return _UNUSABLE.format(side=side)
+            return _UNUSABLE.format(side=name)
     return ""
+
+
+def side_names(side: str, runs: int) -> list[str]:
+    """What the runs of a side are called: "A", or "A1", "A2" …"""
+    return [side] if runs == 1 else [f"{side}{number}" for number in range(1, runs + 1)]
 
 
 def _usable(value: float) -> bool:

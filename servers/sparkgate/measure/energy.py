@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
-from sparkgate.measure.metrics import Metrics, stream_of
+from sparkgate.measure.metrics import Metrics
 from sparkgate.measure.sample import Sample
-from sparkgate.measure.statistics import percentile
+from sparkgate.measure.timeline import stream_of
 from sparkgate.policy.guard import Guard
 
 FIELDS = ("power.draw", "utilization.gpu", "temperature.gpu", "clocks.sm", "clocks_event_reasons.active")
@@ -135,7 +135,7 @@ def idle_w(samples: Sequence[GpuSample]) -> float | None:
 
 
 def energy_metrics(
-    samples: Sequence[GpuSample], window: Window, tokens: int | None, idle: float | None, *, said: str = ""
+    samples: Sequence[GpuSample], window: Window, tokens: float | None, idle: float | None, *, said: str = ""
 ) -> Metrics:
     """What a burst took. `window` is its decode window and `tokens` what it generated in it.
 
@@ -162,8 +162,8 @@ def burst_energy(samples: Sequence[Sample], gpu: Sequence[GpuSample], idle: floa
     streams = [stream for sample in samples if sample.outcome == "ok" and (stream := stream_of(sample)).chunks]
     if not streams:
         return energy_metrics(gpu, (0, 0), None, idle, said=said)
-    window = (min(one.first_ns for one in streams), max(one.last_ns for one in streams))
-    return energy_metrics(gpu, window, sum(one.n - one.k1 for one in streams), idle, said=said)
+    window = (min(one.begins_ns for one in streams), max(one.last_ns for one in streams))
+    return energy_metrics(gpu, window, sum(one.generated for one in streams), idle, said=said)
 
 
 def _reason_each(names: Sequence[str], why: str, idle: float | None) -> dict[str, str]:
@@ -180,28 +180,13 @@ def _unread(times_ns: Sequence[int], span_s: float, any_at_all: bool, said: str)
     return _SLOW.format(rate=rate, needed=MIN_RATE_HZ) if rate < MIN_RATE_HZ else ""
 
 
-def _per_token(whole_j: float, span_s: float, tokens: int | None, idle: float | None) -> tuple[float | None, str]:
+def _per_token(whole_j: float, span_s: float, tokens: float | None, idle: float | None) -> tuple[float | None, str]:
     if not tokens:
         return None, _NO_TOKEN
     if idle is None:
         return None, _NO_IDLE
     net_j = whole_j - idle * span_s
     return (net_j / tokens, "") if net_j > 0 else (None, _NOT_ABOVE)
-
-
-def gpu_facts(samples: Sequence[GpuSample]) -> dict[str, Any]:
-    """What a cell's readings say by the names of `CellFacts`; what was never told is left out."""
-    busy = [one.busy_percent for one in samples if one.busy_percent is not None]
-    clocks = [one.sm_clock_mhz for one in samples if one.sm_clock_mhz is not None]
-    heat = [one.temperature_c for one in samples if one.temperature_c is not None]
-    told = [one.reasons for one in samples if one.reasons is not None]
-    slowing = dict.fromkeys(name for names in told for name in names if name in SLOWING)
-    return {
-        **({"gpu_busy_percent": median(busy)} if busy else {}),
-        **({"sm_clock_median_mhz": median(clocks), "sm_clock_p95_mhz": percentile(clocks, 95)} if clocks else {}),
-        **({"gpu_temperature_max_c": max(heat)} if heat else {}),
-        **({"throttle_reasons": tuple(slowing)} if told else {}),
-    }
 
 
 Lines = Iterator[str]
@@ -251,6 +236,7 @@ class PowerLog:
     """Reads a source on a thread of its own while its context is open; `samples` grow meanwhile.
 
     `said` is the last line that was no reading, or why there is no source: nothing here raises for a missing GPU.
+    `others` are those that compute on the GPU beside the engine, None when nobody has counted them.
     """
 
     def __init__(self, source: Source, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -259,6 +245,7 @@ class PowerLog:
         self._thread: threading.Thread | None = None
         self._samples: list[GpuSample] = []
         self.said = ""
+        self.others: int | None = None
 
     def __enter__(self) -> PowerLog:
         opened = self._source()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
-from sparkgate.engine_state import gauges
+from sparkgate.engine_state import SHARES, gauges
 from sparkgate.engines import ENGINES
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
@@ -26,12 +28,19 @@ MORE: Mapping[str, Mapping[str, str]] = {
         "queued": "vllm:request_queue_time_seconds_count",
         "ttft_s": "vllm:time_to_first_token_seconds_sum",
         "prompt_tokens": "vllm:prompt_tokens_total",
+        "cached_prompt_tokens": "vllm:prompt_tokens_cached_total",
     },
     "llamacpp": {"prompt_tokens": "llamacpp:prompt_tokens_total"},
 }
 """Our name → Prometheus name, beside the gauges of the engine's own table."""
+MEANS: Mapping[str, Mapping[str, str]] = {"sglang": {"accept_length": "sglang:spec_accept_length"}}
+"""Likewise, of gauges that every part of an engine tells anew: of several series the median is taken, not the sum."""
 GAUGES = ("running", "waiting")
 """Those that go up and down."""
+LEVELS = (*GAUGES, *SHARES, "accept_length", "generation_tok_s")
+"""Those of which a difference means nothing."""
+TELL_GPU_SHARE = ("ollama",)
+"""Engines whose list of models tells how much of each lies in GPU memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +50,14 @@ class Counting:
     door: StreamDoor
     path: str
     names: Mapping[str, str]
+    engine: str = ""
 
     @classmethod
     def of(cls, door: StreamDoor, engine: str) -> Counting:
         known = ENGINES.get(engine)
         if known is None or not known.metrics:
-            return cls(door, "", {})
-        return cls(door, known.metrics, {**known.gauges, **MORE.get(engine, {})})
+            return cls(door, "", {}, engine)
+        return cls(door, known.metrics, {**known.gauges, **MORE.get(engine, {})}, engine)
 
     async def text(self) -> str:
         """The metrics as they are; "" when they cannot be had."""
@@ -61,7 +71,8 @@ class Counting:
 
     async def read(self) -> Counters:
         """What it counts now; empty when that is not known."""
-        return gauges(await self.text(), self.names)
+        text = await self.text()
+        return {**gauges(text, self.names), **means(text, MEANS.get(self.engine, {}))}
 
     async def settled(self, before: Counters, tokens: int) -> Counters:
         """The counters after a burst of so many generated tokens: engines may count them a moment later."""
@@ -85,10 +96,32 @@ class Counting:
             await asyncio.sleep(POLL_S)
         return False
 
+    async def gpu_share(self, model: str) -> float | None:
+        """The share of a loaded model that lies in GPU memory, 0 to 1; None when its engine does not tell."""
+        if self.engine not in TELL_GPU_SHARE:
+            return None
+        known = ENGINES[self.engine]
+        try:
+            status, body = await self.door.ask("GET", known.models.path)
+            models = known.read_models(json.loads(body)) if status == 200 else []
+        except (StreamDoorError, ValueError, RecursionError):
+            return None
+        return next((one.gpu_share for one in models if one.is_called(model)), None)
+
+
+def means(text: str, names: Mapping[str, str]) -> dict[str, float]:
+    """Prometheus text → the median of each gauge over its series."""
+    lines = text.splitlines()
+    told = {
+        ours: [one[ours] for line in lines if line.startswith(theirs) and (one := gauges(line, {ours: theirs}))]
+        for ours, theirs in names.items()
+    }
+    return {name: median(values) for name, values in told.items() if values}
+
 
 def difference(before: Counters, after: Counters) -> dict[str, float]:
     """By how much each count grew; one that fell was begun anew and is left out, and so are gauges."""
-    grown = {name: after[name] - before[name] for name in after if name in before and name not in GAUGES}
+    grown = {name: after[name] - before[name] for name in after if name in before and name not in LEVELS}
     return {name: value for name, value in grown.items() if value >= 0}
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 from sparkgate.engines.spec import line
 from sparkgate.measure.explain import Measured, explain
+from sparkgate.measure.own_setting import own_setting
 from sparkgate.measure.plan import PROTOCOL
-from sparkgate.measure.reference import Setting, nearest
+from sparkgate.measure.reference import nearest
 from sparkgate.measure.told import (
     HEADLINES,
     RATES,
@@ -50,6 +50,7 @@ def report(run: Told, picture: str = "") -> str:
         [f"# Benchmark: {_safe(run_name(run))}", "", _verdict(run)],
         [f"![{_safe(run_name(run))}](<{_address(picture)}>)"] if picture else [],
         ["## Results", "", *_results(run)],
+        _contrasts(run),
         ["## What speaks against it", "", *_against(run)],
         ["## Published numbers", "", *_published(run)],
         ["## Protocol", "", *_protocol(run)],
@@ -92,6 +93,13 @@ def _results(run: Told) -> list[str]:
     ]
     note = "Each value is the median of its repeats, with its 95 % interval from five repeats on, otherwise its range."
     return [*_table(head, rows, numbers=len(metrics) + 1), "", note]
+
+
+def _contrasts(run: Told) -> list[str]:
+    """What its cells say against one another."""
+    told = [line(one.get("text")) for one in _list(run.get("contrasts")) if isinstance(one, Mapping)]
+    lines = [f"- {_safe(text, 400)}" for text in told[:MAX_FLAGS] if text]
+    return ["## Against one another", "", *lines] if lines else []
 
 
 def _metrics(run: Told) -> tuple[str, ...]:
@@ -168,24 +176,13 @@ def _published(run: Told) -> list[str]:
         return [_UNTOLD]
     metric, value = headline(run, found), _head(run, found)
     kind = line(provenance.get("engine") or run.get("engine"))
-    rows = nearest(model, kind, metric, _setting(provenance, found))
+    rows = nearest(model, kind, metric, own_setting(provenance, found["key"]))
     told = explain(Measured(value.value, unit(metric)), rows) if value else []
     return [f"- {_safe(sentence, 600)}" for sentence in told] or [_UNTOLD]
 
 
 def _head(run: Told, cell: Told) -> Measure | None:
     return measure(cell, headline(run, cell))
-
-
-def _setting(provenance: Mapping[str, Any], cell: Told) -> Setting:
-    """What is known of our own run by the names of `Setting`."""
-    known = {
-        one.name: provenance[one.name] for one in fields(Setting) if isinstance(provenance.get(one.name), str | int)
-    }
-    key = cell["key"]
-    own = {name: key.get(name) for name in ("thinking", "family")}
-    counts = {name: key_number(cell, name) for name in ("concurrency", "prompt_tokens")}
-    return Setting(**known | own | counts)
 
 
 def _protocol(run: Told) -> list[str]:

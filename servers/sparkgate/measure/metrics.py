@@ -1,19 +1,15 @@
-"""What the raw records mean: one value a metric, or why there is none. Names carry their unit.
-
-A rate of generation counts the tokens after the first chunk, over the time after it: what the first chunk holds was
-generated before that time begins.
-"""
+"""What the raw records mean: one value a metric, or why there is none. Names carry their unit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import mean, median
 from typing import TypeVar
 
-from sparkgate.measure.sample import Kind, Sample, TokenEvent
+from sparkgate.measure.sample import Kind, Sample
 from sparkgate.measure.statistics import PERCENTILE_NEEDS, percentile
+from sparkgate.measure.timeline import Stream, stall_ms, stream_of
 
 T = TypeVar("T")
 Found = float | str
@@ -21,8 +17,6 @@ Found = float | str
 
 DECODE_TOKENS = 16
 DECODE_CHUNKS = 8
-STALL_FACTOR = 5
-STALL_MS = 250.0
 STEADY_MS = 500.0
 
 _FAILED = "the request failed: {error}"
@@ -53,82 +47,6 @@ class Metrics:
     values: Mapping[str, float | None]
     why_null: Mapping[str, str]
     flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A sample with what several metrics need.
-
-    `chunks` are its events without the further kinds of a chunk. `n` and `k1` are the tokens in all, and those that
-    were generated when the first chunk had come.
-    """
-
-    sample: Sample
-    chunks: Sequence[TokenEvent]
-    gaps_ms: Sequence[float]
-    n: int
-    k1: int
-    flags: frozenset[str]
-
-    @property
-    def first_ns(self) -> int:
-        return self.chunks[0].at_ns
-
-    @property
-    def last_ns(self) -> int:
-        return self.chunks[-1].at_ns
-
-    def since_start_ms(self, at_ns: int) -> float:
-        return (at_ns - self.sample.t0_ns) / 1e6
-
-
-SEVERAL_TOKENS = 1.5
-"""Tokens a chunk from which on its first chunk is taken to hold more than one as well."""
-
-
-def stream_of(sample: Sample) -> Stream:
-    """What is derived once of a sample."""
-    chunks = [event for event in sample.events if event.tokens != 0]
-    gaps_ms = [(after.at_ns - before.at_ns) / 1e6 for before, after in pairwise(chunks)]
-    told, unknown = sample.counts.completion, bool(chunks) and chunks[0].tokens is None
-    hidden = _hidden_reasoning(sample, chunks)
-    flags = {
-        "tokens_estimated": told is None,
-        "first_chunk_assumed": unknown,
-        "cached_unknown": sample.counts.cached is None,
-        "queue_unknown": sample.engine.queue_ms is None,
-        "counts_disagree": sample.notes.counts_disagree,
-        "hidden_reasoning": hidden > 0,
-        "hidden_tail": _has_tail(sample, chunks, gaps_ms),
-    }
-    k1 = _first_tokens(chunks, told, hidden) if unknown else sum(event.tokens or 0 for event in chunks[:1])
-    held = frozenset(flag for flag, holds in flags.items() if holds)
-    return Stream(sample, chunks, gaps_ms, len(chunks) if told is None else told, k1, held)
-
-
-def _first_tokens(chunks: Sequence[TokenEvent], told: int | None, hidden: int) -> int:
-    """Tokens of a first chunk that does not tell: its share of the text, where chunks hold several tokens each."""
-    chars, visible = sum(event.chars for event in chunks), (told or 0) - hidden
-    if not chars or visible < SEVERAL_TOKENS * len(chunks):
-        return 1 + hidden
-    return max(1, round(visible * chunks[0].chars / chars)) + hidden
-
-
-def _hidden_reasoning(sample: Sample, chunks: Sequence[TokenEvent]) -> int:
-    """Tokens of reasoning that the engine counted, and of which nothing was seen before the first text."""
-    seen = any(event.kind == "reasoning" for event in sample.events) or not all(event.chars for event in chunks[:1])
-    return 0 if seen else sample.counts.reasoning or 0
-
-
-def _has_tail(sample: Sample, chunks: Sequence[TokenEvent], gaps_ms: Sequence[float]) -> bool:
-    """Whether the word that it has ended came long after the last token."""
-    finish_ns = sample.notes.finish_ns
-    return bool(chunks) and finish_ns is not None and (finish_ns - chunks[-1].at_ns) / 1e6 > stall_ms(gaps_ms)
-
-
-def stall_ms(gaps_ms: Sequence[float]) -> float:
-    """A gap that is longer is a stall."""
-    return max(STALL_FACTOR * median(gaps_ms), STALL_MS) if gaps_ms else STALL_MS
 
 
 def request_metrics(sample: Sample) -> Metrics:
@@ -206,14 +124,14 @@ def _wall_tok_s(stream: Stream) -> Found:
 
 
 def _decode_tok_s(stream: Stream) -> Found:
-    n, chunks = stream.n - stream.k1, len(stream.chunks)
+    n, chunks = stream.generated, len(stream.chunks)
     if why := _uncountable(stream):
         return why
     if n < DECODE_TOKENS:
-        return _FEW.format(n=max(n, 0), needed=DECODE_TOKENS, what="tokens after the first chunk")
+        return _FEW.format(n=max(round(n), 0), needed=DECODE_TOKENS, what="tokens after the first chunk")
     if chunks < DECODE_CHUNKS:
         return _FEW.format(n=chunks, needed=DECODE_CHUNKS, what="chunks")
-    return _ratio(1e9 * n, stream.last_ns - stream.first_ns, _NO_TIME)
+    return _ratio(1e9 * n, stream.last_ns - stream.begins_ns, _NO_TIME)
 
 
 def _uncountable(stream: Stream) -> str:
@@ -321,10 +239,10 @@ REQUEST: Mapping[str, Callable[[Stream], Found]] = {
 def _agg_decode_tok_s(streams: Sequence[Stream]) -> Found:
     if why := next(filter(None, map(_uncountable, streams)), ""):
         return why
-    n = sum(stream.n - stream.k1 for stream in streams)
+    n = sum(stream.generated for stream in streams)
     if n < DECODE_TOKENS:
-        return _FEW.format(n=max(n, 0), needed=DECODE_TOKENS, what="tokens after the first chunks")
-    span_ns = max(stream.last_ns for stream in streams) - min(stream.first_ns for stream in streams)
+        return _FEW.format(n=max(round(n), 0), needed=DECODE_TOKENS, what="tokens after the first chunks")
+    span_ns = max(stream.last_ns for stream in streams) - min(stream.begins_ns for stream in streams)
     return _ratio(1e9 * n, span_ns, _NO_TIME)
 
 
@@ -340,7 +258,7 @@ def _agg_steady_tok_s(streams: Sequence[Stream]) -> Found:
     """Over the time in which each stream has begun and none has ended."""
     if why := next(filter(None, map(_uncountable, streams)), ""):
         return why
-    since_ns, until_ns = max(stream.first_ns for stream in streams), min(stream.last_ns for stream in streams)
+    since_ns, until_ns = max(stream.begins_ns for stream in streams), min(stream.last_ns for stream in streams)
     if until_ns - since_ns < STEADY_MS * 1e6:
         return _NEVER_ALL.format(needed=STEADY_MS)
     return 1e9 * sum(_tokens_within(stream, since_ns, until_ns) for stream in streams) / (until_ns - since_ns)
@@ -348,8 +266,9 @@ def _agg_steady_tok_s(streams: Sequence[Stream]) -> Found:
 
 def _tokens_within(stream: Stream, since_ns: int, until_ns: int) -> float:
     """Tokens after the first time, up to the second. Where chunks do not tell theirs, each later one has its share."""
-    within = [chunk for chunk in stream.chunks[1:] if since_ns < chunk.at_ns <= until_ns]
-    share = (stream.n - stream.k1) / max(len(stream.chunks) - 1, 1)
+    measured = stream.chunks[stream.begins + 1 :]
+    within = [chunk for chunk in measured if since_ns < chunk.at_ns <= until_ns]
+    share = stream.generated / max(len(measured), 1)
     return sum(share if chunk.tokens is None else chunk.tokens for chunk in within)
 
 

@@ -33,6 +33,9 @@ class Order:
         context: tokens that one request may have; None when not known.
         gpu: its name, for the roofline; "" when not known.
         reference_prefill_tok_s: the fastest that is published for this model and hardware.
+        weights_gib: size of the model's weights on disk.
+        quantization: width of the weights, as their name tells it.
+        speculation: what drafts, as the engine's command line tells it; "" for nothing, None when not known.
     """
 
     url: str
@@ -44,6 +47,9 @@ class Order:
     context: int | None = None
     gpu: str = ""
     reference_prefill_tok_s: float | None = None
+    weights_gib: float | None = None
+    quantization: str | None = None
+    speculation: str | None = None
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -55,6 +61,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "context": (int, type(None)),
     "gpu": (str,),
     "reference_prefill_tok_s": (int, float, type(None)),
+    "weights_gib": (int, float, type(None)),
+    "quantization": (str, type(None)),
+    "speculation": (str, type(None)),
 }
 
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from sparkgate.measure.budget import SHORTEST_ANSWER, Rates, bursts_s, what_fits, with_answers
 from sparkgate.measure.prompts import FAMILIES, INSTRUCTIONS, NONCE_WORDS, TAIL_WORDS, VOCABULARY, Family
 
 CacheMode = Literal["cold", "warm"]
 SCHEMA = "bench-plan/1"
 WARMUP_BURSTS = 2
 """Of each cell, thrown away; more only while its first-token times still fall."""
-STEP_OVERHEAD_S = 0.5
 START_OVERHEAD_S = 5.0
-WARM_PREFILL_SHARE = 0.1
-BATCH_EXPONENT = 0.56
-"""Aggregate rate grows about as concurrency to this power (published: 3.3 times at 8, 4.7 times at 16)."""
 
 PROTOCOL: Mapping[str, object] = {
     "version": 1,
@@ -150,7 +146,7 @@ def _over(**values: Sequence[Any]) -> Callable[[Cell, Options], list[Cell]]:
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("quick", "one stream and four, in a minute", _grid, (1, 4), output_tokens=64, repeats=1, max_seconds=60),
+        Kind("quick", "one stream and four, in a minute", _grid, (1, 4), output_tokens=64, max_seconds=60),
         Kind("decode", "how fast one stream generates", _grid, output_tokens=400, repeats=5),
         Kind("sweep", "rate against concurrency, and where it bends", _grid, (1, 2, 4, 8, 16)),
         Kind(
@@ -187,6 +183,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+TASKS = "quality"
 TRIMMED = ("quick",)
 """Kinds that leave out their last cells rather than take longer than `max_seconds`."""
 
@@ -197,14 +194,6 @@ class Step:
 
     repeat: int
     cell: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """What a probe of one stream has shown, in tokens per second; None when it could not be measured."""
-
-    prefill_tok_s: float | None
-    decode_tok_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +269,7 @@ def plan(kind: str, seed: int, options: Options = Options(), *, context: int | N
     """
     if kind not in KINDS:
         raise PlanError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
-    if kind == "quality" and (options.concurrency or options.prompt_tokens):
+    if kind == TASKS and (options.concurrency or options.prompt_tokens):
         raise PlanError("quality asks one task at a time, of its own length: leave out concurrency and prompt_tokens")
     base, asked = KINDS[kind], _filled(KINDS[kind], options)
     one = Cell(kind, asked.family or "prose", output_tokens=asked.output_tokens or 0, thinking=asked.thinking or False)
@@ -315,28 +304,27 @@ def _fitting(cells: Sequence[Cell], context: int | None) -> tuple[tuple[Cell, ..
     return fits, tuple((cell, why.format(cell.context_tokens, context)) for cell in over)
 
 
-def burst_s(cell: Cell, rates: Rates) -> float | None:
-    """About how long one burst of a cell takes; None when a rate is not known."""
-    if not rates.prefill_tok_s or not rates.decode_tok_s:
-        return None
-    share = WARM_PREFILL_SHARE if cell.cache_mode == "warm" else 1.0
-    prefill_s = share * cell.concurrency * cell.whole_prompt_tokens / rates.prefill_tok_s
-    decode_s = cell.output_tokens * math.pow(cell.concurrency, 1 - BATCH_EXPONENT) / rates.decode_tok_s
-    return prefill_s + decode_s + STEP_OVERHEAD_S
+def estimate_s(planned: Plan, rates: Rates) -> float | None:
+    """About how long the run takes with its warm-up, in seconds; None when a rate is not known, and for tasks."""
+    once_s = None if planned.kind == TASKS else bursts_s(planned.cells, rates)
+    return None if once_s is None else START_OVERHEAD_S + planned.soak_s + (WARMUP_BURSTS + planned.repeats) * once_s
 
 
-def estimate_s(planned: Plan, rates: Rates, repeats: int | None = None) -> float | None:
-    """About how long the run takes with its warm-up, in seconds; None when a rate is not known."""
-    bursts = [burst_s(cell, rates) for cell in planned.cells]
-    known = [one for one in bursts if one is not None]
-    if len(known) < len(bursts):
-        return None
-    once = (WARMUP_BURSTS + (repeats or planned.repeats)) * sum(known)
-    return START_OVERHEAD_S + planned.soak_s + once
+def capped(kind: str, options: Options, cap_s: int) -> Options:
+    """The options with a `max_seconds` that the operator allows. Raises PlanError when more was asked for."""
+    if options.max_seconds is not None and options.max_seconds > cap_s:
+        raise PlanError(
+            f"max_seconds = {options.max_seconds} was asked for, and the operator allows {cap_s}: ask for that, or let "
+            "the operator raise max_seconds under [bench] in config.toml"
+        )
+    usual_s = KINDS[kind].max_seconds if kind in KINDS else cap_s
+    return replace(options, max_seconds=options.max_seconds or min(usual_s, cap_s))
 
 
 def within_budget(planned: Plan, rates: Rates) -> Plan:
     """The plan if its estimate is within `max_seconds`, or cannot be made; a quick one is cut to what fits.
+
+    A quick one keeps its repeats, as one burst alone proves nothing: it gives up streams first, then long answers.
 
     Raises PlanError when it is not.
     """
@@ -347,16 +335,12 @@ def within_budget(planned: Plan, rates: Rates) -> Plan:
         cut = (planned.cells[-1], f"there is no time for it within {planned.max_seconds} s")
         fewer = replace(planned, cells=planned.cells[:-1], left_out=(*planned.left_out, cut))
         return within_budget(fewer, rates)
+    if planned.kind in TRIMMED and planned.cells[0].output_tokens > SHORTEST_ANSWER:
+        return within_budget(with_answers(planned, SHORTEST_ANSWER), rates)
+    fits = what_fits(planned, lambda other: estimate_s(other, rates))
     raise PlanError(
-        f"it would take about {needed_s:.0f} s, and max_seconds is {planned.max_seconds}: raise it, or "
-        f"{_smaller(planned, rates)}"
+        f"it would take about {needed_s:.0f} s, and max_seconds is {planned.max_seconds}: raise it, or {fits}"
     )
-
-
-def _smaller(planned: Plan, rates: Rates) -> str:
-    needed_s = {count: estimate_s(planned, rates, count) or 0 for count in range(1, planned.repeats)}
-    fits = [count for count, seconds in needed_s.items() if seconds <= planned.max_seconds]
-    return f"ask for repeats = {fits[-1]}" if fits else "ask for fewer or shorter cells"
 
 
 def for_upper_bound(planned: Plan) -> Plan:

@@ -12,11 +12,11 @@ from typing import Any
 
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Model, line
+from sparkgate.measure.budget import Rates
 from sparkgate.measure.clock import Clock
 from sparkgate.measure.lengths import PROBE_TOKENS, LengthClass, LengthForm, length_class, length_forms
 from sparkgate.measure.metrics import request_metrics
 from sparkgate.measure.order import Order, Writer
-from sparkgate.measure.plan import Rates
 from sparkgate.measure.sample import Sample
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 

@@ -5,26 +5,30 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkgate.measure import quality_run, validity, verify
 from sparkgate.measure.bursts import TIME_UP, Bench, CellRun, Course, Stopped
 from sparkgate.measure.calibrate import Lengths, calibrate
 from sparkgate.measure.cell_facts import CellFacts
 from sparkgate.measure.clock import Clock
+from sparkgate.measure.crew import Crew, CrewError
 from sparkgate.measure.energy import idle_w
 from sparkgate.measure.engine_counters import Counting
+from sparkgate.measure.metrics import request_metrics
 from sparkgate.measure.order import Order
 from sparkgate.measure.plan import WARMUP_BURSTS, Plan, PlanError, estimate_s, for_upper_bound, within_budget
 from sparkgate.measure.probe import Probe, ProbeError, probe
 from sparkgate.measure.prompts import PromptError
 from sparkgate.measure.quality import items
 from sparkgate.measure.verify import Around
+from sparkgate.policy.guard import Guard
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
+T = TypeVar("T")
 DEADLINE_FACTOR, DEADLINE_MORE_S = 3.0, 60.0
 
 IDLE_POWER_S = 2.0
@@ -33,6 +37,8 @@ LATE_S = 15.0
 _DROPPED = "{streams} streams were left out: {why}"
 _NO_CANARY = "that the machine stayed the same was not proven: the check before and after did not both come off"
 _BUSY = "the engine was busy with other requests when the run began"
+_UNSEEN = "other requests on this engine cannot be seen: it counts neither requests nor tokens"
+_SHORTER = "answers were cut to {tokens} tokens, so that the run fits into {seconds} s"
 _NO_SWITCH = "the engine refuses the switch for thinking: it was left as the server has it"
 _LONG = "this engine cannot be made to give an exact length: prose was replaced by a text too long to end early"
 
@@ -49,11 +55,16 @@ class Found:
 
 @dataclass(slots=True)
 class Run:
-    """One run of an order through an open door; `course` takes what comes of it."""
+    """One run of an order through an open door; `course` takes what comes of it.
+
+    Attributes:
+        guard: of this process, which lets further ones be started.
+    """
 
     order: Order
     door: StreamDoor
     course: Course
+    guard: Guard | None = None
     wall_ns: Callable[[], int] = time.time_ns
 
     async def whole(self) -> None:
@@ -64,7 +75,7 @@ class Run:
             found = await self._unless_cancelled(self._prepare())
             status = "cancelled" if found is None else await self._measure(found)
             self.course.emit({"event": "end", "validity": status, "notes": self.course.notes})
-        except (ProbeError, PlanError, PromptError, StreamDoorError) as error:
+        except (ProbeError, PlanError, PromptError, StreamDoorError, CrewError) as error:
             self.course.emit({"event": "failed", "code": _code(error), "message": str(error)})
         finally:
             late.cancel()
@@ -74,14 +85,13 @@ class Run:
         self.course.notes.append(TIME_UP)
         self.course.cancel.set()
 
-    async def _unless_cancelled(self, work: Any) -> Found | None:
+    async def _unless_cancelled(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Its result, or None as soon as the run is cancelled."""
         task, stop = asyncio.create_task(work), asyncio.create_task(self.course.cancel.wait())
         await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if task.done():
-            found: Found = task.result()
-            return found
+            return task.result()
         self.door.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -111,11 +121,20 @@ class Run:
         fitted = within_budget(planned, found.rates)
         dropped = fitted.left_out[len(planned.left_out) :]
         self.course.notes += [_DROPPED.format(streams=cell.concurrency, why=why) for cell, why in dropped]
+        if (tokens := fitted.cells[0].output_tokens) < planned.cells[0].output_tokens:
+            self.course.notes.append(_SHORTER.format(tokens=tokens, seconds=fitted.max_seconds))
         planned = fitted
         return planned, estimate_s(planned, found.rates)
 
     def _clock(self, found: Probe) -> Clock:
         return Clock(self.door, found.writer.path, found.writer.dialect, self.wall_ns)
+
+    def _crew(self, found: Probe) -> Crew:
+        """The probe had one stream: no stream of many is faster."""
+        values = request_metrics(found.sample).values
+        rate, each = values["decode_tok_s"], values["tokens_per_chunk"]
+        origin = {"url": self.order.url, "headers": dict(self.order.headers)}
+        return Crew(self._clock(found), origin, rate / (each or 1.0) if rate else None, self.guard)
 
     async def _measure(self, found: Found) -> str:
         """All bursts, and what they are worth. The status of the run."""
@@ -126,26 +145,28 @@ class Run:
         if found.needed_s is not None:
             course.deadline_s = DEADLINE_FACTOR * found.needed_s + DEADLINE_MORE_S
         counting = Counting.of(self.door, self.order.engine)
-        clock, context = self._clock(found.probe), found.probe.context
-        bench = Bench(course, found.probe.writer, found.lengths, clock, counting, context)
-        if await counting.idle() is False:
-            course.notes.append(_BUSY)
-        course.idle_power_w = await self._idle_power()
-        with suppress(Stopped):
-            await (bench.trials(planned) if tasks else bench.all(planned))
+        await self._unless_cancelled(self._look(counting))
+        async with self._crew(found.probe) as crew:
+            bench = Bench(course, found.probe.writer, found.lengths, crew, counting, found.probe.context)
+            with suppress(Stopped):
+                await (bench.trials(planned) if tasks else bench.all(planned))
         statuses = [self._verify(one, found) for one in course.cells]
         if not tasks and len(course.canaries) < 2:
             course.notes.append(_NO_CANARY)
             statuses.append("tainted")
         return "cancelled" if course.cancel.is_set() else _worst(statuses)
 
-    async def _idle_power(self) -> float | None:
-        """Watts of the GPU while nothing is asked of it; None where it is not read."""
-        if self.course.power is None:
-            return None
-        began_ns = time.perf_counter_ns()
-        await asyncio.sleep(IDLE_POWER_S)
-        return idle_w(self.course.power.since(began_ns))
+    async def _look(self, counting: Counting) -> None:
+        """Whether the engine is idle, and what power its GPU draws while nothing is asked of it."""
+        idle = await counting.idle()
+        if idle is False:
+            self.course.notes.append(_BUSY)
+        if idle is None and "generated_tokens" not in await counting.read():
+            self.course.notes.append(_UNSEEN)
+        if self.course.power is not None:
+            began_ns = time.perf_counter_ns()
+            await asyncio.sleep(IDLE_POWER_S)
+            self.course.idle_power_w = idle_w(self.course.power.since(began_ns))
 
     def _verify(self, one: CellRun, found: Found) -> str:
         """Tell what came of a cell. Its status."""
@@ -194,6 +215,9 @@ class Run:
             canary_before_tok_s=before,
             canary_after_tok_s=after,
             reference_prefill_tok_s=self.order.reference_prefill_tok_s,
+            weights_gib=self.order.weights_gib,
+            quantization=self.order.quantization or "",
+            speculation=self.order.speculation,
         )
 
 
@@ -206,5 +230,5 @@ def _worst(statuses: Sequence[str]) -> str:
 def _code(error: Exception) -> str:
     if isinstance(error, ProbeError):
         return error.code
-    codes = {PlanError: "bad_plan", PromptError: "prompt", StreamDoorError: "unreachable"}
+    codes = {PlanError: "bad_plan", PromptError: "prompt", StreamDoorError: "unreachable", CrewError: "process_ended"}
     return codes.get(type(error), "failed")

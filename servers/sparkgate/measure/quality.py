@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from sparkgate.measure.plan import digest
 from sparkgate.measure.prompts import filler
 
 JSON = Any
@@ -287,6 +288,12 @@ def by_family(trials: Mapping[str, Sequence[Outcome]]) -> dict[str, Score]:
     of_family = {family: [one.id for one in items() if one.family == family] for family in _families()}
     tried = {family: {id_: trials[id_] for id_ in ids if id_ in trials} for family, ids in of_family.items()}
     return {family: score(some) for family, some in tried.items() if some}
+
+
+@cache
+def digest_of_tasks() -> str:
+    """Of all that is asked and expected: runs of quality whose digests differ were asked other tasks."""
+    return digest(_table())
 
 
 def _families() -> list[str]:

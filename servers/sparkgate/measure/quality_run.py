@@ -13,11 +13,25 @@ from sparkgate.measure.clock import Burst
 from sparkgate.measure.lengths import length_forms, request_fields
 from sparkgate.measure.order import Writer
 from sparkgate.measure.plan import Cell
-from sparkgate.measure.quality import Answer, Call, Item, Outcome, Score, by_family, grade, messages, score, tools
+from sparkgate.measure.quality import (
+    Answer,
+    Call,
+    Item,
+    Outcome,
+    Score,
+    by_family,
+    digest_of_tasks,
+    grade,
+    messages,
+    score,
+    tools,
+)
 from sparkgate.measure.stream import StreamParser
 
 QUALITY = "quality"
 NEEDLE_WORDS, MARGIN_TOKENS = 2000, 256
+MARKS: Mapping[Outcome, str] = {"pass": "p", "wrong": "w", "truncated": "t", "error": "e"}
+"""How a trial ended → its letter in what is kept of each task."""
 KEPT = ("decode_tok_s", "ttft_any_ms", "output_tokens")
 
 
@@ -44,12 +58,18 @@ def judge(item: Item, burst: Burst, dialect: Dialect) -> Outcome:
 
 def facts(found: CellFacts) -> CellFacts:
     """Without what is not asked of tasks: their prompts have lengths of their own, and come again."""
-    return replace(found, cold=False, asked_prompt_tokens=None, burst_variation=None, aggregate_tok_s=None)
+    return replace(found, cold=False, asked_prompt_tokens=None, bursts=None, burst_variation=None, aggregate_tok_s=None)
 
 
 def stats(outcomes: Mapping[str, Sequence[Outcome]], rates: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores of all tasks and of each family, as metrics, and those of `rates` that mean something for tasks."""
+    """The scores of all tasks and of each family, as metrics, and those of `rates` that mean something for tasks.
+
+    `pass_1` of all tasks also has its `outcomes`, id of a task → a letter a trial, and the digest of the tasks.
+    """
     told = _scores("", score(outcomes)) | {name: rates[name] for name in KEPT if name in rates}
+    marks = {id_: "".join(MARKS[outcome] for outcome in some) for id_, some in outcomes.items()}
+    if "pass_1" in told:
+        told["pass_1"] |= {"outcomes": marks, "tasks": digest_of_tasks()}
     for family, one in by_family(outcomes).items():
         told |= _scores(f"_{family}", one)
     return told

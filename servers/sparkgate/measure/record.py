@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sparkgate.measure import compare
+from sparkgate.measure import compare, contrasts
+from sparkgate.measure.contrasts import Contrast
 from sparkgate.measure.knee import Finding, Point, read_sweep
 from sparkgate.measure.metrics import burst_metrics, median_metrics, request_metrics
 from sparkgate.measure.sample import Sample
@@ -39,7 +40,10 @@ LABELS: Mapping[str, str] = {
     "thinking": "thinking {}",
 }
 WORDS: Mapping[object, str] = {True: "on", False: "off", None: "as served"}
-DIFFERING = ("engine", "engine_version", "model", "image", "launch", "weights", "gpu", "driver", "machine")
+DIFFERING = (
+    *("engine", "engine_version", "model", "image", "launch", "weights", "quantization"),
+    *("speculation", "max_sequences", "gpu", "driver", "machine"),
+)
 """Facts of the provenance of which a difference between two runs is told."""
 
 
@@ -113,13 +117,15 @@ def full_json(store: Store, run_id: int) -> dict[str, Any]:
         KeyError: there is no such run.
     """
     run = store.run(run_id)
+    cells = read_cells(store, run)
     told = {name: value for name, value in asdict(run).items() if name not in ("id", "owner", "cancel")}
     return {
         "schema": "bench-run/1",
         "id": run.id,
         "run_id": run.id,
         **told,
-        "cells": [asdict(cell) | {"valid": is_valid(cell)} for cell in read_cells(store, run)],
+        "cells": [asdict(cell) | {"valid": is_valid(cell)} for cell in cells],
+        "contrasts": [one.as_json() for one in run_contrasts(store, run, cells)],
         "bursts": [_burst_json(burst) for burst in store.bursts(run_id)],
     }
 
@@ -228,6 +234,27 @@ def _point(cell: StoredCell) -> Point | None:
     return Point(cell.key["concurrency"], together, value("decode_tok_s"), value("ttft_any_ms", "high"))
 
 
+def run_contrasts(store: Store, run: Run, cells: Sequence[StoredCell]) -> list[Contrast]:
+    """What the cells of a run of some kinds say against one another, from the bursts of one repeat each."""
+    field, switched = contrasts.FIELDS.get(run.kind), run.probe.get("thinking_switch", True)
+    if field is None or (field == "thinking" and not switched):
+        return []
+    metric, values = compared_metric(run), dict[str, dict[int, float]]()
+    for burst in store.bursts(run.id):
+        if value := burst_values(burst.samples).get(metric):
+            values.setdefault(burst.cell_hash, {})[burst.repeat] = value
+    return contrasts.contrasts(field, metric, list(filter(is_valid, cells)), values, label)
+
+
+def run_line(store: Store, run: Run) -> str:
+    """A run in a line, with its best cell."""
+    ended = run.validity if run.state == "done" else run.state
+    begun = f"{run.id}: {when(run)} {run.kind} on {run.engine}, {ended}"
+    valid = [cell for cell in store.cells(run.id) if is_valid(cell)] if run.state == "done" else []
+    best = max(valid, key=lambda cell: (cell.stats.get("agg_decode_tok_s") or {}).get("median") or 0, default=None)
+    return f"{begun}; {streams(best)}: {numbers(best)}" if best else begun
+
+
 # -- two runs
 
 
@@ -238,30 +265,39 @@ def compared_metric(run: Run) -> str:
 
 def compare_stored(store: Store, a: Run, b: Run) -> list[tuple[str, compare.Verdict | compare.Refusal]]:
     """(what the cell is, what B is seen from A) for every cell of two runs, by the metric of A's kind."""
-    metric = compared_metric(a)
-    sides = [_side(store, run, metric) for run in (a, b)]
-    judged = compare.compare_runs(*sides, higher_is_better=metric != "ttft_any_ms")
-    cells = {_identity(cell.key): cell for run in (b, a) for cell in store.cells(run.id)}
+    return compare_sides(store, [a], [b])
+
+
+def compare_sides(
+    store: Store, a: Sequence[Run], b: Sequence[Run]
+) -> list[tuple[str, compare.Verdict | compare.Refusal]]:
+    """The same of two settings with one or more runs each."""
+    metric = compared_metric(a[0])
+    sides = [[_side(store, run, metric) for run in runs] for runs in (a, b)]
+    judged = compare.compare_sides(*sides, higher_is_better=metric != "ttft_any_ms")
+    cells = {identity(cell.key): cell for run in (*b, *a) for cell in store.cells(run.id)}
     return [(label(cells[key], list(cells.values())), verdict) for key, verdict in judged.items()]
 
 
 def _side(store: Store, run: Run, metric: str) -> dict[tuple[Any, ...], compare.Cell]:
     values = values_of(store.bursts(run.id), metric)
     return {
-        _identity(cell.key): compare.Cell(run.protocol, values.get(cell.hash, ()), is_valid(cell))
+        identity(cell.key): compare.Cell(run.protocol, values.get(cell.hash, ()), is_valid(cell))
         for cell in store.cells(run.id)
     }
 
 
-def _identity(key: Mapping[str, Any]) -> tuple[Any, ...]:
+def identity(key: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for cells that may be compared."""
     return tuple(sorted(key.items()))
 
 
 def differences(a: Run, b: Run) -> list[str]:
     """What is known to differ in what was measured: "engine_version: 0.25.1, then 0.26.0"."""
     pairs = ((name, _fact(a, name), _fact(b, name)) for name in DIFFERING)
-    return [f"{name}: {one}, then {other}" for name, one, other in pairs if one and other and one != other]
+    known = (pair for pair in pairs if None not in pair and pair[1] != pair[2])
+    return [f"{name}: {one or 'none'}, then {other or 'none'}" for name, one, other in known]
 
 
 def _fact(run: Run, name: str) -> Any:
-    return run.model if name == "model" else run.provenance.get(name)
+    return (run.model or None) if name == "model" else run.provenance.get(name)

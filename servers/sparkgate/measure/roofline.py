@@ -53,6 +53,34 @@ ACTIVE_BILLIONS: Mapping[str, float] = {
 }
 """Weights read for one token, in billions, of models whose names need not tell whether they are sparse."""
 
+DENSE: tuple[str, ...] = (
+    r"llama-?[23]",
+    r"qwen-?2(?:\.5)?",
+    r"qwen-?3-(?:0\.6|1\.7|4|8|14|32)b",
+    r"qwen-?3\.[56]-27b",
+    r"qwq",
+    r"deepseek-r1-distill",
+    r"mistral-(?:7b|nemo)",
+    r"mistral-small-(?:3\.[12]-)?2[24]b",
+    r"gemma-?[23]-\d",
+    r"phi-?(?:3|3\.5)-(?:mini|medium)",
+    r"phi-?4",
+    r"granite-?3\.\d-[28]b",
+    r"smollm",
+    r"tinyllama",
+)
+"""Beginnings of the names of models of which one token reads all weights, where a name has "-" for any separator."""
+_DENSE = re.compile(rf"(?<![a-z])(?:{'|'.join(DENSE)})")
+_NOT_DENSE = re.compile(r"moe|\dx\d|-a\d|vision|-vl|omni|multimodal|audio")
+"""Experts, and parts that no token of text reads."""
+_BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([bm])\b")
+DENSE_FITS = (0.9, 1.25)
+"""A size on disk over that of the parameters; others are of something else, such as a folder of several widths."""
+WIDE = "BF16"
+"""Width of weights whose name tells none."""
+GB = 1.073741824
+"""Of a GiB."""
+
 _SPARSE = re.compile(r"-a(\d+(?:\.\d+)?)b\b")
 MARGIN = 1.05
 """A rate may lie that much above its ceiling before it is disbelieved: clocks and rounding."""
@@ -73,10 +101,24 @@ def active_billions(base_model: str) -> float | None:
     return known[0] if known else float(sparse[1]) if sparse else None
 
 
-def gb_per_token(base_model: str, quantization: str) -> float | None:
-    """GB of weights that one token reads; None when its active weights or their width are not known."""
+def gb_per_token(base_model: str, quantization: str, weights_gib: float | None = None) -> float | None:
+    """GB of weights that one token reads: from its active weights and their width, else a dense model's size on disk.
+
+    None when neither is known; the size of a model that may have experts says nothing of what a token reads.
+    """
     billions, bits = active_billions(base_model), BITS_PER_WEIGHT.get(quantization.upper())
-    return billions * bits / 8 if billions and bits else None
+    return billions * bits / 8 if billions and bits else _dense_gb(base_model, bits, weights_gib)
+
+
+def _dense_gb(base_model: str, bits: float | None, weights_gib: float | None) -> float | None:
+    """The size on disk, where name, parameters and width agree that it is this one dense model's."""
+    name = re.sub(r"[^a-z0-9.]", "-", base_model.lower())
+    size = _BILLIONS.search(name)
+    if not weights_gib or not size or not _DENSE.search(name) or _NOT_DENSE.search(name):
+        return None
+    parameters_gb = float(size[1]) / (1 if size[2] == "b" else 1000) * (bits or BITS_PER_WEIGHT[WIDE]) / 8
+    low, high = DENSE_FITS
+    return weights_gib * GB if low <= weights_gib * GB / parameters_gb <= high else None
 
 
 def ceiling_tok_s(bandwidth_gb_s: float, gb_per_token: float, accepted_per_step: float = 0.0) -> float:

@@ -12,24 +12,28 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
+from typing import Any, Literal, TypeVar
 
 from sparkgate.engines.spec import line
 from sparkgate.machine.processes import Process, process
 from sparkgate.measure.plan import Cell, Plan
 from sparkgate.measure.sample import Sample, from_json
+from sparkgate.measure.store_fault import way_out
+from sparkgate.measure.store_file import connected, opened
 
-BUSY_TIMEOUT_S = 5.0
 State = Literal["running", "done", "failed", "cancelled", "interrupted"]
 CUT_OFF = "the process that measured is gone; what was measured until then is kept, and was not verified"
-migration = Migrations("bench")
+
+
+BAD_ROW = (
+    "a row of {path} cannot be read ({error}): the file is damaged, or another version of sparkgate wrote it; move it "
+    "away to begin a new one"
+)
+T = TypeVar("T")
 
 
 class StoreUnavailable(Exception):
@@ -135,14 +139,16 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
-            self._db = _open(path)
+            self._writer = opened(path)
+            self._reader = connected(path)
         except (OSError, sqlite3.Error) as error:
-            raise StoreUnavailable(f"cannot open {path}: {error}") from error
+            raise StoreUnavailable(way_out(path, error)) from error
 
     def close(self) -> None:
-        self._db.conn.close()
+        self._writer.close()
+        self._reader.close()
 
     def begin(
         self,
@@ -221,31 +227,31 @@ class Store:
 
     def run(self, run_id: int) -> Run:
         """Raises KeyError when there is no such run."""
-        found = self._read("SELECT * FROM run WHERE id = ?", run_id)
+        found = self._read(_run, "SELECT * FROM run WHERE id = ?", run_id)
         if not found:
             raise KeyError(run_id)
-        return _run(found[0])
+        return found[0]
 
     def latest(self, limit: int = 20, *, engine: str = "", kind: str = "") -> list[Run]:
         """The newest first; "" stands for any."""
         query = "SELECT * FROM run WHERE ? IN ('', engine) AND ? IN ('', kind) ORDER BY id DESC LIMIT ?"
-        return [_run(row) for row in self._read(query, engine, kind, limit)]
+        return self._read(_run, query, engine, kind, limit)
 
     def unfinished(self) -> list[Run]:
         """Runs that are not closed; those whose process is gone read as interrupted."""
-        return [_run(row) for row in self._read("SELECT * FROM run WHERE state = 'running' ORDER BY id")]
+        return self._read(_run, "SELECT * FROM run WHERE state = 'running' ORDER BY id")
 
     def cells(self, run_id: int) -> list[StoredCell]:
         """In the order of the plan; prose may have become a longer form of it."""
-        rows = self._read("SELECT * FROM cell WHERE run_id = ?", run_id)
+        found = self._read(_cell, "SELECT * FROM cell WHERE run_id = ?", run_id)
         keys = self.run(run_id).plan.get("cells", ())
         places = {_key_text({**key, "family": "long_form"}): place for place, key in enumerate(keys)}
         places |= {_key_text(key): place for place, key in enumerate(keys)}
-        return sorted(map(_cell, rows), key=lambda cell: places.get(_key_text(cell.key), len(places)))
+        return sorted(found, key=lambda cell: places.get(_key_text(cell.key), len(places)))
 
     def bursts(self, run_id: int) -> list[StoredBurst]:
         """In the order in which they were measured."""
-        return [_burst(row) for row in self._read("SELECT * FROM burst WHERE run_id = ? ORDER BY id", run_id)]
+        return self._read(_burst, "SELECT * FROM burst WHERE run_id = ? ORDER BY id", run_id)
 
     def _set(self, run_id: int, **values: object) -> None:
         columns = ", ".join(f"{name} = ?" for name in values)
@@ -253,14 +259,19 @@ class Store:
             query = f"UPDATE run SET {columns} WHERE id = ? AND state = 'running'"
             connection.execute(query, (*values.values(), run_id))
 
-    def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
-        with self._held():
-            return list(self._db.conn.execute(query, values).fetchall())
+    def _read(self, make: Callable[[sqlite3.Row], T], query: str, *values: object) -> list[T]:
+        """Over a connection of its own: a write that waits for another program keeps no reader waiting."""
+        with self._held(self._reading):
+            rows = self._reader.execute(query, values).fetchall()
+        try:
+            return [make(row) for row in rows]
+        except (ValueError, TypeError, KeyError, zlib.error) as error:
+            raise StoreUnavailable(BAD_ROW.format(path=self.path, error=type(error).__name__)) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._held():
-            connection = self._db.conn
+        with self._held(self._writing):
+            connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -270,57 +281,12 @@ class Store:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
-        with self._lock:
+    def _held(self, lock: threading.Lock) -> Iterator[None]:
+        with lock:
             try:
                 yield
             except sqlite3.Error as error:
-                raise StoreUnavailable(f"cannot use {self.path}: {type(error).__name__}") from error
-
-
-def _open(path: Path) -> Database:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
-    try:
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        # Survives every end of a process. A wait for the disk at each burst would disturb what is measured.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        db = Database(connection)
-        migration.apply(db)
-    except BaseException:
-        connection.close()
-        raise
-    return db
-
-
-@migration()
-def create_tables(db: Database) -> None:
-    for statement in TABLES:
-        db.execute(statement)
-
-
-TABLES = (
-    """CREATE TABLE run (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, engine TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('running', 'done', 'failed', 'cancelled', 'interrupted')),
-        owner_pid INTEGER NOT NULL, owner_birth TEXT NOT NULL, cancel INTEGER NOT NULL DEFAULT 0,
-        caller TEXT NOT NULL, asked TEXT NOT NULL, provenance TEXT NOT NULL,
-        plan TEXT NOT NULL, plan_hash TEXT NOT NULL, seed TEXT NOT NULL,
-        probe TEXT NOT NULL DEFAULT '{}', progress TEXT NOT NULL DEFAULT '{}',
-        created_s REAL NOT NULL, ended_s REAL, validity TEXT NOT NULL DEFAULT '', code TEXT NOT NULL DEFAULT '',
-        message TEXT NOT NULL DEFAULT '', notes TEXT NOT NULL DEFAULT '[]', origin TEXT NOT NULL DEFAULT '') STRICT""",
-    """CREATE TABLE cell (
-        run_id INTEGER NOT NULL REFERENCES run (id), hash TEXT NOT NULL, key TEXT NOT NULL,
-        status TEXT NOT NULL DEFAULT '', flags TEXT NOT NULL DEFAULT '[]', stats TEXT NOT NULL DEFAULT '{}',
-        why_null TEXT NOT NULL DEFAULT '{}', facts TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (run_id, hash)) STRICT""",
-    """CREATE TABLE burst (
-        id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run (id), cell_hash TEXT NOT NULL,
-        repeat INTEGER NOT NULL, samples BLOB NOT NULL, sensors TEXT NOT NULL, before TEXT NOT NULL,
-        after TEXT NOT NULL) STRICT""",
-    "CREATE INDEX bursts_of_a_run ON burst (run_id)",
-)
+                raise StoreUnavailable(way_out(self.path, error)) from error
 
 
 def _insert(table: str, values: Mapping[str, object]) -> str:

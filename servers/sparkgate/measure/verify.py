@@ -4,64 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from statistics import mean, median, stdev
 from typing import Any
 
+from sparkgate.measure import engine_facts
 from sparkgate.measure.cell_facts import CellFacts
-from sparkgate.measure.clock import Sensors
-from sparkgate.measure.energy import GpuSample, burst_energy, gpu_facts
-from sparkgate.measure.engine_counters import Counters, difference
+from sparkgate.measure.engine_counters import difference
+from sparkgate.measure.gpu import drift_facts, gpu_facts, while_all_ran
 from sparkgate.measure.lengths import LengthClass, shortest_allowed
-from sparkgate.measure.metrics import Metrics, burst_metrics, median_metrics, request_metrics, stream_of
+from sparkgate.measure.metrics import median_metrics
 from sparkgate.measure.plan import Cell
 from sparkgate.measure.roofline import BITS_PER_WEIGHT, bandwidth_gb_s, gb_per_token
 from sparkgate.measure.sample import Sample
-from sparkgate.measure.statistics import summarise
+from sparkgate.measure.seen import BurstRecord, median_of
+from sparkgate.measure.statistics import gated_percentile, summarise
+from sparkgate.measure.timeline import stream_of
 
+__all__ = ["Around", "BurstRecord", "as_json", "facts", "headline_metric", "median_of", "settled", "stats"]
+
+FIRST_TOKEN_KINDS = ("prefill", "prefix")
+"""Kinds that are about the first token: what they generate is short."""
 SETTLED = 0.2
 """Two first-token times of the warm-up that differ by less have settled."""
-
-
-@dataclass(frozen=True, slots=True)
-class BurstRecord:
-    """One burst with all that was seen around it.
-
-    Attributes:
-        peaks: the most requests that the engine ran and let wait.
-        runnable: processes of the host that wanted to run, now and then.
-        swapped_in_pages: meanwhile; None when not known.
-        idle_power_w: of the GPU before the run; `power_said` is what its reader complained of.
-    """
-
-    repeat: int
-    samples: tuple[Sample, ...]
-    sensors: Sensors
-    before: Counters = field(default_factory=dict)
-    after: Counters = field(default_factory=dict)
-    peaks: Counters = field(default_factory=dict)
-    runnable: tuple[int, ...] = ()
-    swapped_in_pages: int | None = None
-    gpu: tuple[GpuSample, ...] = ()
-    idle_power_w: float | None = None
-    power_said: str = ""
-
-    @property
-    def answered(self) -> list[Sample]:
-        return [one for one in self.samples if one.outcome == "ok"]
-
-    @property
-    def metrics(self) -> Metrics:
-        """One value a metric: the median over its requests, and what only all of them together have."""
-        one = median_metrics([request_metrics(sample) for sample in self.answered])
-        together = burst_metrics(self.samples)
-        energy = burst_energy(self.samples, self.gpu, self.idle_power_w, said=self.power_said)
-        flags = tuple(dict.fromkeys((*one.flags, *together.flags)))
-        return Metrics(
-            {**one.values, **together.values, **energy.values},
-            {**one.why_null, **together.why_null, **energy.why_null},
-            flags,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +36,8 @@ class Around:
     Attributes:
         template_tokens: that all prompts of this cell share.
         single_tok_s: of the same cell with one stream.
+        weights_gib, quantization: of the model, as the gate knows them.
+        speculation: what drafts, as the engine's command line tells it; "" for nothing, None when not known.
     """
 
     model: str
@@ -86,11 +53,14 @@ class Around:
     canary_before_tok_s: float | None = None
     canary_after_tok_s: float | None = None
     reference_prefill_tok_s: float | None = None
+    weights_gib: float | None = None
+    quantization: str = ""
+    speculation: str | None = None
 
 
 def varying_metric(cell: Cell) -> str:
     """What must not vary from burst to burst: the rate that stands for a cell, or its first token."""
-    return "ttft_any_ms" if cell.kind in ("prefill", "prefix") else headline_metric(cell)
+    return "ttft_any_ms" if cell.kind in FIRST_TOKEN_KINDS else headline_metric(cell)
 
 
 def headline_metric(cell: Cell) -> str:
@@ -98,24 +68,19 @@ def headline_metric(cell: Cell) -> str:
     return "decode_tok_s" if cell.concurrency == 1 else "agg_decode_tok_s"
 
 
-def median_of(bursts: Sequence[BurstRecord], metric: str) -> float | None:
-    """The median over the bursts that have it."""
-    known = [value for burst in bursts if (value := burst.metrics.values.get(metric)) is not None]
-    return median(known) if known else None
-
-
 def stats(bursts: Sequence[BurstRecord], seed: int) -> tuple[dict[str, Any], dict[str, str]]:
     """(metric → its statistics over the bursts, metric → why it has none). Percentiles are over all requests."""
     several = [burst.metrics for burst in bursts]
     columns = median_metrics(several)
-    pooled = [request_metrics(sample).values for burst in bursts for sample in burst.answered]
+    pooled = [one.values for burst in bursts for one in burst.requests]
     told: dict[str, Any] = {}
     for name, value in columns.values.items():
         if value is None:
             continue
         summary = summarise([one.values[name] or 0.0 for one in several if one.values.get(name) is not None], seed=seed)
-        over = summarise([one for values in pooled if (one := values.get(name)) is not None], seed=seed)
-        whole = asdict(summary) | {"p95": over.p95, "p99": over.p99, "requests": over.n or None}
+        over = [one for values in pooled if (one := values.get(name)) is not None]
+        ends = {f"p{percent}": gated_percentile(over, percent) for percent in (95, 99)}
+        whole = asdict(summary) | ends | {"requests": len(over) or None}
         told[name] = {key: one for key, one in whole.items() if one is not None and key != "nulls"}
     return told, dict(columns.why_null)
 
@@ -141,12 +106,13 @@ def facts(cell: Cell, bursts: Sequence[BurstRecord], around: Around) -> CellFact
     }
     parts = (
         _lengths(cell, answered, around),
-        _prompts(cell, answered),
+        _prompts(cell, bursts, answered),
+        _cache(cell, bursts, answered),
         _rates(cell, bursts, around),
         _engine(cell, bursts, samples),
         _client(bursts),
         _stream(answered),
-        gpu_facts([one for burst in bursts for one in burst.gpu]),
+        _gpu(bursts),
     )
     return CellFacts(**known | {name: value for part in parts for name, value in part.items()})
 
@@ -186,17 +152,29 @@ def _reasoning(answered: Sequence[Sample]) -> int | None:
     return max(told, default=None)
 
 
-def _prompts(cell: Cell, answered: Sequence[Sample]) -> dict[str, Any]:
+def _prompts(cell: Cell, bursts: Sequence[BurstRecord], answered: Sequence[Sample]) -> dict[str, Any]:
     prompts = [sample.counts.prompt for sample in answered]
-    cached = [sample.counts.cached for sample in answered]
     known = any(tokens is not None for tokens in prompts)
-    ttfts = [value for sample in answered if (value := request_metrics(sample).values["ttft_any_ms"])]
+    ttfts = [value for burst in bursts for one in burst.requests if (value := one.values["ttft_any_ms"])]
     return {
         "asked_prompt_tokens": cell.whole_prompt_tokens if known else None,
         "prompt_tokens_min": _least(prompts),
         "prompt_tokens_max": _most(prompts),
-        "cached_tokens": _most(cached) if cell.cache_mode == "cold" else _least(cached),
         "ttft_spread": max(ttfts) / min(ttfts) if ttfts else None,
+    }
+
+
+def _cache(cell: Cell, bursts: Sequence[BurstRecord], answered: Sequence[Sample]) -> dict[str, Any]:
+    """From the answers; where none of them tells, from the counters of each burst, divided by its requests."""
+    told: list[float | None] = [sample.counts.cached for sample in answered]
+    if all(tokens is None for tokens in told):
+        told = [burst.metrics.values.get("cached_tokens") for burst in bursts]
+    known = [tokens for tokens in told if tokens is not None]
+    chosen = max if cell.cache_mode == "cold" else min
+    return {
+        "cached_tokens": round(chosen(known)) if known else None,
+        "cached_told": bool(known) if answered else None,
+        "unprimed_bursts": sum(bool(burst.unprimed) for burst in bursts) if cell.cache_mode == "warm" else None,
     }
 
 
@@ -207,21 +185,64 @@ def _rates(cell: Cell, bursts: Sequence[BurstRecord], around: Around) -> dict[st
     varying = [value for value in told if value is not None]
     alone = cell.concurrency == 1
     per_chunk = median_of(bursts, "tokens_per_chunk")
-    width = next((name for name in BITS_PER_WEIGHT if name in around.model.upper()), "")
+    unproven = cell.cache_mode == "warm" and all(
+        one.counts.cached is None for burst in bursts for one in burst.answered
+    )
     return {
         "decode_tok_s": median_of(bursts, "decode_tok_s"),
         "engine_decode_tok_s": median_of(bursts, "engine_decode_tok_s"),
         "aggregate_tok_s": median_of(bursts, "agg_decode_tok_s"),
         "single_tok_s": None if alone else around.single_tok_s,
-        "prefill_tok_s": median_of(bursts, "pp_tok_s") if alone else None,
+        "prefill_tok_s": median_of(bursts, "pp_tok_s") if alone and not unproven else None,
         "ttft_ms": median_of(bursts, "ttft_any_ms") if alone else None,
         "engine_prefill_ms": median_of(bursts, "engine_prompt_ms") if alone else None,
         "headline_tok_s": median(values) if values else None,
+        "bursts": len(bursts),
         "burst_variation": stdev(varying) / mean(varying) if len(varying) > 1 else None,
         "tokens_per_chunk": per_chunk,
-        "accepted_per_step": None if per_chunk is None else max(0.0, per_chunk - 1),
+        "accepted_per_step": _accepted_per_step(bursts, per_chunk, around.speculation),
+        "decode_span_ms": _decode_span_ms(cell, bursts),
         "bandwidth_gb_s": bandwidth_gb_s(around.gpu) if around.gpu else None,
-        "gb_per_token": gb_per_token(around.model, width),
+        "gb_per_token": gb_per_token(around.model, _width(around), around.weights_gib),
+    }
+
+
+def _width(around: Around) -> str:
+    """Of the weights, as the model's name or else that of its weights tells it."""
+    named = [name for name in BITS_PER_WEIGHT if name in around.model.upper()]
+    return max(named, key=len, default=around.quantization)
+
+
+def _accepted_per_step(bursts: Sequence[BurstRecord], per_chunk: float | None, speculation: str | None) -> float | None:
+    """As the engine tells it; else as its chunks show it, and then as its command line has it."""
+    told = [burst.drafting.accepted_per_step for burst in bursts if burst.drafting]
+    if told:
+        return median(told)
+    shown = engine_facts.accepted_by_chunks(bursts[0].engine if bursts else "", per_chunk)
+    return 0.0 if shown is None and speculation == "" else shown
+
+
+def _decode_span_ms(cell: Cell, bursts: Sequence[BurstRecord]) -> float | None:
+    """None for cells whose rate stands for nothing: those about the first token, and tasks that end when they like."""
+    if cell.kind in FIRST_TOKEN_KINDS or not cell.enforced:
+        return None
+    rated = [
+        stream_of(sample)
+        for burst in bursts
+        for sample, metrics in zip(burst.answered, burst.requests, strict=True)
+        if metrics.values["decode_tok_s"] is not None
+    ]
+    return min(((one.last_ns - one.first_ns) / 1e6 for one in rated), default=None)
+
+
+def _gpu(bursts: Sequence[BurstRecord]) -> dict[str, Any]:
+    """A share of a model is told for the worst of its bursts."""
+    steady = [one for burst in bursts for one in while_all_ran(burst.answered, burst.gpu)]
+    return {
+        **gpu_facts([one for burst in bursts for one in burst.gpu]),
+        **drift_facts(steady),
+        "gpu_share": min((burst.gpu_share for burst in bursts if burst.gpu_share is not None), default=None),
+        "other_gpu_processes": _most(burst.other_gpu_processes for burst in bursts),
     }
 
 
@@ -235,6 +256,7 @@ def _engine(cell: Cell, bursts: Sequence[BurstRecord], samples: Sequence[Sample]
         "counted_tokens": sum(stream_of(sample).n for sample in samples) if whole else None,
         "engine_tokens": round(counts["generated_tokens"] or 0) if whole else None,
         "preemptions": None if counts["preemptions"] is None else round(counts["preemptions"]),
+        "resent_requests": sum(sample.notes.reconnects > 0 for sample in samples),
         "running_max": _most(burst.peaks.get("running") for burst in bursts),
         "waiting_max": _most(burst.peaks.get("waiting") for burst in bursts),
         "queue_share": waited_s / first_s if waited_s is not None and first_s else None,

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from sparkgate.measure.bursts import Course, Emit
 from sparkgate.measure.energy import PowerLog, command, nvidia_smi
+from sparkgate.measure.gpu import other_processes
 from sparkgate.measure.order import Order, OrderError, base_url, read
 from sparkgate.measure.protocol import Run
 from sparkgate.policy.guard import Guard
@@ -72,7 +73,7 @@ async def _run(order: Order, guard: Guard) -> None:
     try:
         async with StreamDoor(base_url(order.url), order.headers, guard) as door:
             with _power(order.url, guard) as power:
-                await Run(order, door, Course(_without(order.headers), cancel, power)).whole()
+                await Run(order, door, Course(_without(order.headers), cancel, power), guard).whole()
     except StreamDoorError as error:
         emit({"event": "failed", "code": "unreachable", "message": str(error)})
 
@@ -121,6 +122,7 @@ def _power(url: str, guard: Guard) -> Iterator[PowerLog | None]:
         yield None
         return
     with PowerLog(nvidia_smi([program, *command()[1:]], guard)) as power:
+        power.others = other_processes(program, guard)
         yield power
 
 
