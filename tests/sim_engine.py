@@ -32,6 +32,8 @@ class Scenario:
         tokens_per_chunk: a chunk is due when its last token is.
         role: when a chunk that only names the role comes; `progress` repeats it while the prompt is computed.
         reasoning: so many tokens are reasoning.
+        tagged: so many of its first tokens stand between the tags of thinking, in the visible text.
+        held_back: the first chunk holds so many tokens, and comes when the last of them is due.
         cap: it never gives more tokens.
         usage: whether it counts when asked to.
         stall_ms, stall_at: it sends nothing for so long before that token; the schedule goes on behind it.
@@ -51,6 +53,8 @@ class Scenario:
     tokens_per_chunk: int = 1
     role: Role = "first"
     reasoning: int = 0
+    tagged: int = 0
+    held_back: int = 0
     cap: int = 0
     usage: Literal["asked", "never"] = "asked"
     stall_ms: float = 0.0
@@ -173,9 +177,9 @@ async def send_due(
     await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
     now_s = time.perf_counter()
     while truth.tokens < total and due(scenario, truth.tokens, total, first_s) <= max(now_s, due_s):
-        count = min(scenario.tokens_per_chunk, total - truth.tokens)
+        count = chunk_tokens(scenario, truth.tokens, total)
         kind = "reasoning_content" if truth.tokens < scenario.reasoning else "content"
-        out += delta(body, sim, **{kind: " the" * count})
+        out += delta(body, sim, **{kind: words(scenario, truth.tokens, count)})
         truth.tokens += count
         truth.first_tokens = truth.first_tokens or count
     at_ns = time.perf_counter_ns()
@@ -185,9 +189,19 @@ async def send_due(
     sim.generated += truth.tokens - before
 
 
+def chunk_tokens(scenario: Scenario, sent: int, total: int) -> int:
+    return min(scenario.tokens_per_chunk if sent else scenario.held_back or scenario.tokens_per_chunk, total - sent)
+
+
+def words(scenario: Scenario, sent: int, count: int) -> str:
+    """The text of the next tokens; tags are tokens of their own."""
+    tags = {0: "<think>", scenario.tagged - 1: "</think>"} if scenario.tagged else {}
+    return "".join(tags.get(place, " the") for place in range(sent, sent + count))
+
+
 def due(scenario: Scenario, sent: int, total: int, first_s: float) -> float:
     """When the chunk after so many tokens is due."""
-    last = sent + min(scenario.tokens_per_chunk, total - sent) - 1 if sent else 0
+    last = sent + chunk_tokens(scenario, sent, total) - 1 if sent or scenario.held_back else 0
     stalled = scenario.stall_ms / 1e3 if scenario.stall_at and sent >= scenario.stall_at else 0.0
     return first_s + last / scenario.rate + stalled
 

@@ -521,3 +521,12 @@ def test_a_run_outlives_the_host_that_asked_for_it() -> None:
         wait_until_ended(gates)
         run, _, bursts = bench.stored()
         assert (run.state, len(bursts)) == ("done", 5)
+
+
+def test_a_cap_on_streams_is_found_where_it_was_planted_by_the_real_measuring_process() -> None:
+    scenario = Scenario(dialect="llamacpp", slots=4, rate=400, ttft_ms=10)
+    with running(scenario) as engine, a_bench_box(main=engine.url) as made:
+        host = made.gate_host()
+        answer = made.ended(host, kind="sweep", concurrency="1,2,4,6", output_tokens=120, repeats=1)
+    assert "limit of sequences" in str(answer) or "parallel" in str(answer), answer
+    assert "keep to" not in str(answer)

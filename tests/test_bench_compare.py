@@ -254,7 +254,7 @@ def prefix(cell: Any, repeat: int) -> tuple[float, float]:
 
 
 def test_too_few_repeats_show_the_ratio_and_that_it_is_not_proven(store: Store) -> None:
-    run = measured(store, plan("prefix", 7, Options(concurrency=(1,))), prefix)
+    run = measured(store, plan("prefix", 7, Options(concurrency=(1,), repeats=3)), prefix)
     told = job_answer(store, run)
     wanted = f"warm against cold: first token 3.1 times as fast, not proven with 3 repeats: {PAIRS} would do"
     assert told["contrasts"] == [wanted] and size_bytes(told) <= LIMIT_BYTES
@@ -448,7 +448,7 @@ def test_a_quality_run_is_not_what_published_rates_stand_beside(store: Store) ->
 def test_the_commands_tell_contrasts_sides_and_claims() -> None:
     with a_bench_box() as bench:
         with bench.store() as store:
-            measured(store, plan("prefix", 7, Options(concurrency=(1,))), prefix)
+            measured(store, plan("prefix", 7, Options(concurrency=(1,), repeats=3)), prefix)
             in_turns(store, "ABBA", 1.05)
             quality(store, PASSED)
             quality(store, with_marks("www", 6))

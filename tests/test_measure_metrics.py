@@ -388,3 +388,17 @@ def test_usage_of_the_whole_answer_is_trusted_over_the_number_of_chunks() -> Non
     sample = timed(*reads, (290, sse(chunk({}, "length"), only_usage(60), DONE)))
     assert value(sample, "tokens_per_chunk") == 3
     assert value(sample, "decode_tok_s") == pytest.approx(57 / 0.190)
+
+
+@pytest.mark.parametrize(("held", "n"), [(20, 400), (3, 64), (1, 200)])
+def test_a_first_chunk_that_was_held_back_counts_for_what_its_text_says(held: int, n: int) -> None:
+    even = streamed([None] * (n - held + 1), completion=n)
+    sample = replace(even, events=(replace(even.events[0], chars=4 * held), *even.events[1:]))
+    assert value(sample, "decode_tok_s") == pytest.approx(100, rel=1e-12)
+    assert ("first_chunk_estimated" in request_metrics(sample).flags) == (held > 1)
+
+
+def test_a_first_word_of_some_length_does_not_make_a_held_back_chunk() -> None:
+    even = streamed([None] * 100, completion=100)
+    sample = replace(even, events=(replace(even.events[0], chars=14), *even.events[1:]))
+    assert value(sample, "decode_tok_s") == 100

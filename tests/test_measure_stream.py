@@ -475,3 +475,32 @@ def test_a_long_prompt_and_a_short_answer_are_streaming(prompt_ms: int, tokens: 
 def test_several_tokens_a_read_from_the_start_are_streaming() -> None:
     reads = [(10 * place, sse(*FOUR, *FOUR)) for place in range(1, 30)]
     assert not timed(*reads, (300, sse(*LAST, DONE))).notes.not_streaming
+
+
+# -- thinking in the visible text
+
+TAGGED = {
+    "in one chunk each": ["<think>", "why ", "so", "</think>", "\n\nbecause"],
+    "tags cut over chunks": ["<th", "ink>why so</thi", "nk>because"],
+    "all in one": ["<think>why so</think>because"],
+    "opened by the template": ["why ", "so", "</think>", "because"],
+    "after a blank line": ["\n<think>\n", "why", "</think>", " because"],
+}
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_thinking_between_tags_is_reasoning_however_it_is_cut(name: str) -> None:
+    builder = SampleBuilder(0)
+    for place, text in enumerate(TAGGED[name]):
+        builder.feed(sse(says(text)), (place + 1) * 10**6)
+    builder.feed(sse(chunk({}, "stop"), DONE), 10**9)
+    kinds = [event.kind for event in builder.end(10**9).events]
+    assert kinds[0] == "reasoning" and kinds[-1] == "content"
+
+
+def test_a_tag_that_is_only_spoken_of_is_no_thinking() -> None:
+    builder = SampleBuilder(0)
+    for place, text in enumerate(["the tag ", "<think>", " opens it"]):
+        builder.feed(sse(says(text)), (place + 1) * 10**6)
+    builder.feed(sse(chunk({}, "stop"), DONE), 10**9)
+    assert {event.kind for event in builder.end(10**9).events} == {"content"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import real_llamacpp
 import sim_engine
 from sim_engine import Engine, Scenario
 
-from sparkgate.measure.clock import Sensors
+from sparkgate.measure.clock import Clock, Sensors
 from sparkgate.measure.engine_counters import difference, runnable, swapped_in_pages
 from sparkgate.measure.metrics import request_metrics
 from sparkgate.measure.plan import Options, Plan, plan
@@ -25,6 +26,7 @@ from sparkgate.measure.quality import items
 from sparkgate.measure.sample import Sample, from_json
 from sparkgate.measure.verify import settled
 from sparkgate.measure.worker import hidden
+from sparkgate.policy.local_stream import StreamDoor
 
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.measure.worker")
 SEED = 0x5EED
@@ -150,6 +152,35 @@ def test_requests_that_queue_behind_slots_are_seen() -> None:
         first_ms >= wave * 99 / 400 * 1e3 for wave, first_ms in zip((0, 0, 1, 1, 2, 2, 3, 3), firsts_ms, strict=True)
     ]
     assert all(waves)
+
+
+def test_thinking_between_tags_counts_as_thinking() -> None:
+    scenario = Scenario(tagged=20, rate=2000)
+    assert "thinking_leak" in flag_ids(run(scenario, small()))
+    found = flag_ids(run(scenario, small("thinking", thinking=True)))
+    assert "thinking_absent" not in found
+
+
+def test_a_first_chunk_that_was_held_back_is_seen_and_does_not_raise_the_rate() -> None:
+    events = run(Scenario(held_back=20, rate=200), small(output_tokens=200))
+    [cell] = only(events, "cell")
+    late = cell["facts"]["loop_lag_max_ms"] / 900
+    assert "first_chunk_assumed" in flag_ids(events)
+    assert cell["stats"]["decode_tok_s"]["median"] == pytest.approx(200, rel=0.005 + late)
+
+
+def test_a_prefill_that_no_machine_computes_is_told_although_the_engine_tells_no_cache() -> None:
+    events = run(Scenario(ttft_ms=0, rate=2000), small(prompt_tokens=(8192,)))
+    found = flag_ids(events)
+    assert "implausible" in found or only(events, "cell")[0]["stats"]["pp_tok_s"]["median"] < 1_000_000
+
+
+def test_the_canary_is_long_enough_for_a_fast_engine() -> None:
+    with sim_engine.running(Scenario(rate=1500)) as engine, worker(order(engine, small())) as process:
+        events_of(process)
+        asked = [truth.asked for truth in engine.truths()]
+    canaries = [tokens for tokens in asked if tokens not in (1, 8, 48, 64)]
+    assert len(canaries) == 2 and canaries[0] == canaries[1] and 500 < canaries[0] <= 1024
 
 
 def test_another_model_that_answers_is_seen() -> None:
@@ -339,6 +370,24 @@ def test_a_real_llama_cpp_gives_the_same_numbers_by_its_own_clock() -> None:
         assert values["decode_tok_s"] == pytest.approx(values["engine_decode_tok_s"], rel=off)
         assert 0 < (values["overhead_ms"] or 0) <= 15 + late_ms
     assert "clocks_disagree" not in flag_ids(events)
+
+
+@pytest.mark.engines
+def test_a_real_llama_cpp_that_tells_its_progress_moves_no_clock() -> None:
+    text = " ".join(f"{number} of the words" for number in range(120))
+    asked = {"stream": True, "max_tokens": 32, "ignore_eos": True, "return_progress": True, "cache_prompt": False}
+    body = json.dumps(asked | {"messages": [{"role": "user", "content": text}]}).encode()
+
+    async def one(url: str) -> Sample:
+        async with StreamDoor(url) as door:
+            return await Clock(door).one(body, 600.0)
+
+    with real_llamacpp.running() as engine:
+        sample = asyncio.run(one(engine.url))
+    values = request_metrics(sample).values
+    assert sample.outcome == "ok" and sample.notes.progress_chunks >= 1
+    assert (sample.notes.progress_ns or 0) < (sample.first_ns or 0)
+    assert (values["ttft_any_ms"] or 0) >= (sample.engine.prompt_ms or 0) > 0
 
 
 def test_a_key_that_an_engine_repeats_is_told_to_nobody() -> None:

@@ -23,7 +23,8 @@ from sparkgate.measure.sample import Sample, to_json
 from sparkgate.measure.timeline import stream_of
 from sparkgate.measure.verify import BurstRecord
 
-CANARY, CANARY_WORDS = Cell("canary", output_tokens=64), 64
+CANARY, CANARY_WORDS, CANARY_S = Cell("canary", output_tokens=64), 64, 0.5
+MAX_CANARY_TOKENS = 1024
 MAX_WARMUP = WARMUP_BURSTS + 1
 UNKNOWN_DEADLINE_S = 600.0
 Emit = Callable[[Mapping[str, Any]], None]
@@ -119,6 +120,7 @@ class Bench:
     crew: Crew
     counting: Counting
     context: int | None = None
+    stream_tok_s: float | None = None
 
     async def all(self, planned: Plan) -> None:
         """Everything that is measured, in the order of the plan."""
@@ -156,8 +158,9 @@ class Bench:
         self.course.step(one.cell, None if value is None else {name: round(value, 2)})
 
     async def canary(self) -> None:
-        """A short cell that is the same in every run."""
-        cell = replace(CANARY, thinking=self.course.cells[0].cell.thinking)
+        """A short cell, the same before and after; so long that a late timer of this process does not show in it."""
+        tokens = min(MAX_CANARY_TOKENS, max(CANARY.output_tokens, round(CANARY_S * (self.stream_tok_s or 0.0))))
+        cell = replace(CANARY, output_tokens=tokens, thinking=self.course.cells[0].cell.thinking)
         burst = await self.burst(cell, -1, CANARY_WORDS)
         if (rate := burst.metrics.values.get("decode_tok_s")) is not None:
             self.course.canaries.append(rate)

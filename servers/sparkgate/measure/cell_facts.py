@@ -45,6 +45,7 @@ class CellFacts:
         burst_variation: standard deviation of the bursts over their mean.
         warmup_settled: the last two warm-up bursts agreed within 20 %.
         remeasured_tok_s: the cell's headline when measured again at the end, beside `headline_tok_s`.
+        first_chunk_estimated: it holds more than one token by its text, and does not tell.
         first_chunk_known: it is known how many tokens the first chunk held.
     """
 
@@ -122,6 +123,7 @@ class CellFacts:
     streamed: bool | None = None
     tokens_counted_by_engine: bool | None = None
     first_chunk_known: bool | None = None
+    first_chunk_estimated: bool | None = None
     tokens_per_chunk: float | None = None
     counts_agree: bool | None = None
 

@@ -24,6 +24,8 @@ SEEN_LAG_SHARE = 0.003
 MAX_LAG_SHARE = 0.01
 MAX_CLOCKS_APART = 0.03
 MAX_VARIATION = 0.05
+MAX_PREFILL_TOK_S = 1_000_000.0
+"""No GPU computes so many tokens of a prompt a second, whatever the model: they came from a cache."""
 MAX_PREFILL_FACTOR = 10.0
 MAX_GAIN_FACTOR = 1.1
 MIN_GAIN = 1.15
@@ -109,6 +111,7 @@ def implausible(f: CellFacts) -> bool:
     return (
         above(f.decode_tok_s, times(f.ceiling_tok_s, MARGIN))
         or above(f.prefill_tok_s, times(f.reference_prefill_tok_s, MAX_PREFILL_FACTOR))
+        or above(f.prefill_tok_s, MAX_PREFILL_TOK_S)
         or above(f.aggregate_tok_s, times(f.single_tok_s, f.concurrency * MAX_GAIN_FACTOR))
     )
 

@@ -47,6 +47,7 @@ _CLEAR = (
 _BEYOND = "{shift}: wholly beyond ±{margin:g} %"
 _OPEN = "{shift}: that allows both a difference and none; bursts spread by {spread:.1f} %"
 _FEW = "{a} and {b} values cannot give a 95 % interval"
+_SEEN = "by the medians {shift:+.1f} %, but "
 _MORE = "; {needed} more repeats a side would probably decide"
 _NEVER = "; repeats will hardly decide: measure longer bursts on a quieter machine"
 _PROTOCOLS = (
@@ -215,7 +216,8 @@ def _check(values: Sequence[float], side: Side) -> None:
 
 def _few(a: Sequence[float], b: Sequence[float], shift_percent: float | None, wanted: int) -> Verdict:
     needed = max(1, wanted - min(len(a), len(b)))
-    why = _FEW.format(a=len(a), b=len(b)) + _MORE.format(needed=needed)
+    seen = "" if shift_percent is None else _SEEN.format(shift=shift_percent)
+    why = seen + _FEW.format(a=len(a), b=len(b)) + _MORE.format(needed=needed)
     return Verdict("inconclusive", shift_percent, None, needed, why)
 
 

@@ -11,6 +11,7 @@ from sparkgate.engines.spec import line
 from sparkgate.measure.chunk import Chunk, Dialect, other_fields
 from sparkgate.measure.sample import Counts, CountSource, EngineClock, Kind, Notes, Outcome, Sample, TokenEvent
 from sparkgate.measure.stream import StreamParser
+from sparkgate.measure.thoughts import Thoughts
 
 BURST_BYTES = 0.9
 BURST_TIME = 0.05
@@ -49,6 +50,7 @@ class SampleBuilder:
         self.tokens_seen = 0
         self._t0_ns, self._intended_ns = t0_ns, intended_ns
         self._parser = StreamParser(dialect)
+        self._thoughts = Thoughts()
         self._reads: list[tuple[int, int]] = []
         self._rows: list[Row] = []
         self._ids_before = 0
@@ -122,7 +124,16 @@ class SampleBuilder:
         if model != self._model:
             self._other_model = self._other_model or model
 
+    def _without_tags(self, chunk: Chunk) -> Chunk:
+        """Thinking between tags is reasoning, as if the engine had told it apart."""
+        thought, said = self._thoughts.split(chunk.content)
+        if self._thoughts.unopened:
+            self._thoughts.unopened = False
+            self._rows = [row._replace(texts=_as_reasoning(row.texts)) for row in self._rows]
+        return replace(chunk, reasoning=chunk.reasoning + thought, content=said) if thought else chunk
+
     def _take_tokens(self, chunk: Chunk) -> None:
+        chunk = self._without_tags(chunk) if chunk.content else chunk
         total = chunk.counts.completion if chunk.counts else None
         texts, ids = chunk.texts, chunk.token_ids
         if texts or (chunk.has_choice and not (chunk.role or chunk.progress) and (ids or total)):
@@ -204,6 +215,10 @@ def count(rows: Sequence[Row], told: Counts, engine: EngineClock) -> Counted:
         source=source,
     )
     return Counted(tokens or [None] * len(rows), counts, len(numbers) > 1 or min(numbers, default=spoken) < spoken)
+
+
+def _as_reasoning(texts: tuple[tuple[Kind, int], ...]) -> tuple[tuple[Kind, int], ...]:
+    return tuple(("reasoning" if kind == "content" else kind, chars) for kind, chars in texts)
 
 
 def _by_ids(rows: Sequence[Row]) -> list[int]:

@@ -40,8 +40,9 @@ class Metrics:
     """Values by name; `why_null` has a reason for each that is None.
 
     `flags` tell what was assumed or seen: `tokens_estimated` (one token a chunk), `first_chunk_assumed` (one token in
-    the first), `cached_unknown` and `queue_unknown` (taken as none), `counts_disagree` (the better source was taken),
-    `hidden_reasoning`, `hidden_tail`, and for a burst `failed_requests`.
+    the first), `first_chunk_estimated` (more, by its text), `cached_unknown` and `queue_unknown` (taken as none),
+    `counts_disagree` (the better source was taken), `hidden_reasoning`, `hidden_tail`, and for a burst
+    `failed_requests`.
     """
 
     values: Mapping[str, float | None]
@@ -283,6 +284,12 @@ def _of_rates(fold: Callable[[Sequence[float]], float]) -> Callable[[Sequence[St
     return folded
 
 
+def _ttft_slowest_ms(streams: Sequence[Stream]) -> Found:
+    firsts = [_ttft_any_ms(stream) for stream in streams]
+    why = next((one for one in firsts if isinstance(one, str)), "")
+    return why or max(one for one in firsts if not isinstance(one, str))
+
+
 def _start_skew_ms(streams: Sequence[Stream]) -> Found:
     starts = [stream.sample.t0_ns for stream in streams]
     return (max(starts) - min(starts)) / 1e6
@@ -297,6 +304,7 @@ BURST: Mapping[str, Callable[[Sequence[Stream]], Found]] = {
     "median_stream_tok_s": _of_rates(median),
     "min_stream_tok_s": _of_rates(min),
     "fairness": _of_rates(lambda rates: min(rates) / median(rates)),
+    "ttft_slowest_ms": _ttft_slowest_ms,
     "start_skew_ms": _start_skew_ms,
 }
 """The metrics of a burst. Of the three sums, `decode` is from the first token of all to the last, `wall` from the first

@@ -163,9 +163,16 @@ KINDS: Mapping[str, Kind] = {
             (1, 2),
             prompt_tokens=(8192,),
             output_tokens=32,
+            repeats=6,
         ),
-        Kind("thinking", "with thinking off and on", _over(thinking=(False, True)), output_tokens=400),
-        Kind("content", "prose, code, JSON and a text easy to draft", _over(family=FAMILIES[:4]), output_tokens=400),
+        Kind("thinking", "with thinking off and on", _over(thinking=(False, True)), output_tokens=400, repeats=6),
+        Kind(
+            "content",
+            "prose, code, JSON and a text easy to draft",
+            _over(family=FAMILIES[:4]),
+            output_tokens=400,
+            repeats=6,
+        ),
         Kind(
             "depth",
             "how fast it generates when the context is full",

@@ -147,7 +147,15 @@ class Run:
         counting = Counting.of(self.door, self.order.engine)
         await self._unless_cancelled(self._look(counting))
         async with self._crew(found.probe) as crew:
-            bench = Bench(course, found.probe.writer, found.lengths, crew, counting, found.probe.context)
+            bench = Bench(
+                course,
+                found.probe.writer,
+                found.lengths,
+                crew,
+                counting,
+                found.probe.context,
+                found.probe.rates.decode_tok_s,
+            )
             with suppress(Stopped):
                 await (bench.trials(planned) if tasks else bench.all(planned))
         statuses = [self._verify(one, found) for one in course.cells]

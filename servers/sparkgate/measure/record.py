@@ -35,6 +35,7 @@ FIRST_TOKEN_KINDS = ("prefill", "prefix")
 LABELS: Mapping[str, str] = {
     "depth_tokens": "{} tokens deep",
     "prompt_tokens": "prompt {}",
+    "output_tokens": "{} tokens out",
     "cache_mode": "{}",
     "family": "{}",
     "thinking": "thinking {}",
@@ -231,7 +232,9 @@ def _point(cell: StoredCell) -> Point | None:
     together = value("agg_decode_tok_s")
     if not together:
         return None
-    return Point(cell.key["concurrency"], together, value("decode_tok_s"), value("ttft_any_ms", "high"))
+    waiting = cell.facts.get("waiting_max")
+    slowest_ms = value("ttft_slowest_ms") or value("ttft_any_ms", "high")
+    return Point(cell.key["concurrency"], together, value("decode_tok_s"), slowest_ms, waiting)
 
 
 def run_contrasts(store: Store, run: Run, cells: Sequence[StoredCell]) -> list[Contrast]:

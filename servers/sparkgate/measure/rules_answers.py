@@ -11,7 +11,7 @@ ANSWERS: tuple[Rule, ...] = (
     invalid(
         "short_output",
         "an answer ended after {f.output_tokens_min} of {f.asked_output_tokens} tokens",
-        "the length is not enforced here: take the family long_form, or an engine that knows ignore_eos",
+        "the length is not enforced here: ask for fewer output tokens, or measure an engine that knows ignore_eos",
         checks.short_output,
     ),
     invalid(
@@ -110,7 +110,10 @@ ANSWERS: tuple[Rule, ...] = (
         "first_chunk_assumed",
         "a chunk holds {f.tokens_per_chunk:.2f} tokens on average; how many the first ones hold is told by their text",
         "decode may be off by a token or two: ask for more output tokens",
-        lambda f: f.first_chunk_known is False and checks.above(f.tokens_per_chunk, checks.MANY_PER_CHUNK),
+        lambda f: (
+            f.first_chunk_known is False
+            and (bool(f.first_chunk_estimated) or checks.above(f.tokens_per_chunk, checks.MANY_PER_CHUNK))
+        ),
     ),
     warning(
         "counts_disagree",

@@ -59,6 +59,8 @@ class Stream:
 
 SEVERAL_TOKENS = 1.5
 """Tokens a chunk from which on its first chunk may hold more than one as well."""
+LONG_FIRST = 2.5
+"""A first chunk that is so many times as long as the usual one was held back until it was filled."""
 
 
 def stream_of(sample: Sample) -> Stream:
@@ -78,6 +80,7 @@ def stream_of(sample: Sample) -> Stream:
     }
     held = frozenset(flag for flag, holds in flags.items() if holds)
     begins, before = _beginning(chunks, told or 0, hidden)
+    held |= {"first_chunk_estimated"} if unknown and before - hidden > 1 else set()
     return Stream(sample, chunks, gaps_ms, len(chunks) if told is None else told, begins, before, held)
 
 
@@ -85,12 +88,19 @@ def _beginning(chunks: Sequence[TokenEvent], told: int, hidden: int) -> tuple[in
     """From which chunk on generation is measured, and the tokens up to it; `hidden` ones came before the first."""
     if not chunks or chunks[0].tokens is not None:
         return 0, sum(event.tokens or 0 for event in chunks[:1])
-    chars, visible = sum(event.chars for event in chunks), told - hidden
-    if not chars or visible < SEVERAL_TOKENS * len(chunks):
+    sizes, visible = [event.chars for event in chunks], told - hidden
+    if not sum(sizes) or visible <= len(chunks):
         return 0, 1 + hidden
+    if visible < SEVERAL_TOKENS * len(chunks):
+        return 0, _held_back(sizes, visible) + hidden
     begins = min(1, len(chunks) - 1)
-    shown = sum(event.chars for event in chunks[: begins + 1])
-    return begins, max(1.0, visible * shown / chars) + hidden
+    return begins, max(1.0, visible * sum(sizes[: begins + 1]) / sum(sizes)) + hidden
+
+
+def _held_back(sizes: Sequence[int], visible: int) -> float:
+    """Tokens of a first chunk where the others hold one each: more than one only if it is much longer than they are."""
+    times = sizes[0] / (median(sizes[1:] or sizes) or 1)
+    return min(1 + visible - len(sizes), times) if times >= LONG_FIRST else 1
 
 
 def _hidden_reasoning(sample: Sample, chunks: Sequence[TokenEvent]) -> int:

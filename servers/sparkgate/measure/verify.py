@@ -292,6 +292,7 @@ def _stream(answered: Sequence[Sample]) -> dict[str, Any]:
         "streamed": not any(sample.notes.not_streaming for sample in answered),
         "tokens_counted_by_engine": "tokens_estimated" not in flags,
         "first_chunk_known": "first_chunk_assumed" not in flags,
+        "first_chunk_estimated": "first_chunk_estimated" in flags,
         "counts_agree": "counts_disagree" not in flags,
     }
 
