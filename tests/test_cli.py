@@ -123,7 +123,7 @@ def test_policy_check_can_take_searxngs_syntax_out_as_a_search_does(box: Box) ->
 
 def test_policy_check_explains_the_rule(box: Box) -> None:
     text = box.command("policy", "check", "--explain", f"is {TOKEN} valid").stdout
-    assert "huggingface-token at 3–40" in text.replace("\n", " ") and TOKEN not in text
+    assert "huggingface-token (secret, block) at 3–40" in text.replace("\n", " ") and TOKEN not in text
 
 
 def test_policy_check_jsonl_answers_line_by_line_in_the_stable_form(box: Box) -> None:

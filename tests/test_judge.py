@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sparkgate.policy.judge import Decision, Policy, Withheld, merge
+from sparkgate.policy.finding import Withheld
+from sparkgate.policy.judge import Decision, Policy, merge
 from sparkgate.policy.rules import Rule, RuleError, parse, shipped
 from sparkgate.policy.samples import fill
 from sparkgate.policy.terms import load_terms
@@ -220,7 +221,8 @@ def test_a_view_maps_every_character_back_to_where_it_stood() -> None:
 @pytest.mark.parametrize("name", ["M\u00fcller", "Mu\u0308ller"], ids=["NFC name", "NFD name"])
 def test_a_name_is_found_composed_and_decomposed(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / "terms.toml").write_text(f'[[term]]\nname = "{name}"\n', encoding="utf-8")
-    assert judged(text, *load_terms(tmp_path / "terms.toml")).released == "visit to [name] Bank"
+    policy = Policy((), others=(load_terms(tmp_path / "terms.toml"),), deadline_s=PATIENCE_S)
+    assert policy.judge(text).released == "visit to [name] Bank"
 
 
 # -- limits
@@ -364,5 +366,6 @@ def test_an_operators_folder_adds_to_the_shipped_rules(tmp_path: Path) -> None:
 def test_a_name_that_is_a_word_of_a_placeholder_does_not_stop_redaction(tmp_path: Path) -> None:
     names = ("Email", "Home", "Path", "Phone")
     (tmp_path / "terms.toml").write_text("".join(f'[[term]]\nname = "{name}"\n' for name in names))
-    decision = judged("mail jane@corp.io about /home/jane/x.py", *RULES, *load_terms(tmp_path / "terms.toml"))
+    policy = Policy(RULES, others=(load_terms(tmp_path / "terms.toml"),), deadline_s=PATIENCE_S)
+    decision = policy.judge("mail jane@corp.io about /home/jane/x.py")
     assert (decision.verdict, decision.released) == ("redact", "mail [email] about [home path]/x.py")

@@ -420,6 +420,23 @@ def test_a_broken_rule_file_of_the_operator_refuses_every_call(own_box: Box, sea
     assert searxng.requests == []
 
 
+def test_a_rule_file_that_breaks_later_leaves_the_last_good_policy_in_force_and_every_answer_says_so(
+    own_box: Box, searxng: FakeSearxng
+) -> None:
+    own_box.use(searxng.url)
+    terms = own_box.config.parent / "terms.toml"
+    terms.write_text('[[term]]\nname = "Globex"\n')
+    host = own_box.host()
+    host.initialize()
+    assert "warning" not in host.search("vllm")
+    terms.write_text("[[term]]\nnam = 5\n")
+    answers = [host.search("globex outage"), host.search("again")]
+    assert searxng.queries()[1:] == ["[name] outage", "again"]
+    assert all(answer["ok"] and "terms.toml" in answer["warning"] for answer in answers)
+    terms.write_text('[[term]]\nname = "Initech"\n')
+    assert "warning" not in host.search("globex initech") and searxng.queries()[-1] == "globex [name]"
+
+
 def test_a_term_of_the_operator_is_kept_from_the_next_query_on(host: Host, box: Box, searxng: FakeSearxng) -> None:
     host.search("Globex outage")
     (box.config.parent / "terms.toml").write_text('[[term]]\nname = "Globex"\n')

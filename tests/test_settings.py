@@ -295,13 +295,11 @@ def test_a_rule_file_of_another_shape_is_told_with_its_file(tmp_path: Path, text
         Policy.from_folder(tmp_path)
 
 
-def test_a_rule_with_the_name_of_a_shipped_one_is_refused(tmp_path: Path) -> None:
+def test_two_rules_of_the_operator_with_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules" / "mine.toml"
     path.parent.mkdir()
-    path.write_text(
-        "[[rule]]\n" + "".join(f"{name} = {text}\n" for name, text in (RULE | {"id": '"email-address"'}).items())
-    )
-    with pytest.raises(RuleError, match="email-address"):
+    path.write_text(2 * ("[[rule]]\n" + "".join(f"{name} = {text}\n" for name, text in RULE.items())))
+    with pytest.raises(RuleError, match="two rules are called"):
         Policy.from_folder(tmp_path)
 
 
@@ -319,11 +317,10 @@ def test_a_rule_with_the_name_of_a_shipped_one_is_refused(tmp_path: Path) -> Non
         ("rules/mine.toml", "[[rule]]\nid = 'x'\n", "policy_error"),
     ],
 )
-def test_a_mistake_in_any_file_stops_everything_until_it_is_mended(
+def test_a_start_with_a_mistake_in_any_file_stops_everything_until_it_is_mended(
     tmp_path: Path, file: str, text: str, code: str
 ) -> None:
     services = Services(tmp_path / "config.toml", tmp_path / "state", Guard())
-    assert services.live().settings == Settings()
     broken = tmp_path / file
     broken.parent.mkdir(exist_ok=True)
     broken.write_text(text)
@@ -333,6 +330,23 @@ def test_a_mistake_in_any_file_stops_everything_until_it_is_mended(
         assert caught.value.code == code and broken.name in str(caught.value)
     broken.unlink()
     assert services.live().settings == Settings()
+
+
+def test_a_setting_that_breaks_later_stops_everything_and_a_policy_that_does_leaves_the_last_good_one(
+    tmp_path: Path,
+) -> None:
+    services = Services(tmp_path / "config.toml", tmp_path / "state", Guard())
+    good = services.live().egress.policy
+    (tmp_path / "terms.toml").write_text("[[term]]\nname = ''\n")
+    assert services.live().egress.policy is good and "terms.toml" in services.policy_fault
+    (tmp_path / "config.toml").write_text("[searxng]\nurl = 5\n")
+    with pytest.raises(NotReady, match="url"):
+        services.live()
+    (tmp_path / "config.toml").unlink()
+    with pytest.raises(NotReady, match=r"terms\.toml"):
+        services.live()
+    (tmp_path / "terms.toml").unlink()
+    assert services.live().settings == Settings() and services.policy_fault == ""
 
 
 def test_a_new_term_holds_from_the_next_call_on(tmp_path: Path) -> None:

@@ -10,12 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkgate import log
 from sparkgate.machine.processes import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
 from sparkgate.policy.egress import Egress
+from sparkgate.policy.fingerprints import FolderError
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
+from sparkgate.policy.known_sources import Places
+from sparkgate.policy.outflow import Outflow
+from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError
 from sparkgate.settings import Settings, SettingsError, load
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from sparkgate.bench_service import Bench
     from sparkgate.change.control import Control
 
+STALE = "the policy on disk cannot be used, and the last good one is in force: {error}"
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
 
@@ -59,6 +65,10 @@ class Services:
         self._live: Live | None = None
         self._stamps: Stamps | None = None
         self._making = threading.Lock()
+        self.policy_fault = ""
+        self._outflow = Outflow()
+        self._protected: Protected | None = None
+        self._protected_by: object = None
 
     @cached_property
     def control(self) -> Control:
@@ -94,31 +104,69 @@ class Services:
         with self._making:
             stamps = tuple(_stamps(self._files()))
             if self._live is None or stamps != self._stamps:
-                self._live = None
-                self._live, self._stamps = self._build(), stamps
+                self._live, self._stamps = self._renewed(), stamps
+            if self._protected:
+                self._protected.refresh()
             return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
 
     def _files(self) -> Iterable[Path]:
         folder = self.config.parent
-        yield from (self.config, folder / "terms.toml", folder / "rules")
+        yield from (self.config, folder / "terms.toml", folder / "profiles.toml", folder / "rules")
         yield from sorted((folder / "rules").glob("*.toml"))
+
+    def _renewed(self) -> Live:
+        """What the files ask for; else the last good policy, and its fault is told with every answer."""
+        try:
+            made = self._build()
+        except NotReady as error:
+            if self._live is None or error.code != "policy_error":
+                self._live = None
+                raise
+            self.policy_fault = STALE.format(error=error)
+            log.error("policy_not_loaded", code=error.code)
+            return self._live
+        self.policy_fault = ""
+        return made
 
     def _build(self) -> Live:
         try:
             settings = load(self.config)
+            key = load_key(self.state / "keys" / "audit.key")
+            protected = self._protection(settings, key)
             policy = Policy.from_folder(
                 self.config.parent,
+                values=(protected.values,),
+                others=protected.folders,
                 deadline_s=settings.policy.deadline_ms / 1000,
                 max_bytes=settings.policy.max_input_bytes,
             )
-            self._log = self._log or AuditLog(self.state / "audit.db", load_key(self.state / "keys" / "audit.key"))
+            self._log = self._log or self._opened_log(key)
         except SettingsError as error:
             raise NotReady("config_error", str(error)) from error
-        except RuleError as error:
+        except (RuleError, FolderError) as error:
             raise NotReady("policy_error", str(error)) from error
+        except OSError as error:
+            raise NotReady("policy_error", f"{error.filename} cannot be used: {error.strerror}") from error
         except LogUnavailable as error:
             raise NotReady("log_unavailable", str(error)) from error
-        return Live(settings, Egress(policy, self._log, self.guard), settings.searxng.url)
+        self._outflow.limit(settings.policy)
+        return Live(settings, Egress(policy, self._log, self.guard, outflow=self._outflow), settings.searxng.url)
+
+    def _protection(self, settings: Settings, key: bytes) -> Protected:
+        """Made anew when the settings name other places. Raises FolderError and OSError."""
+        told = (settings.policy.known_files, settings.policy.known_env, settings.policy.unreleased)
+        if self._protected is None or self._protected_by != told:
+            files, names, folders = told
+            places = Places.of_this_process(self.config.parent, self.state, files, names)
+            paths = [Path(folder).expanduser() for folder in folders]
+            self._protected, self._protected_by = Protected(key, places, paths, self.state), told
+        return self._protected
+
+    def _opened_log(self, key: bytes) -> AuditLog:
+        """The log, with what left of late recalled from it. Raises LogUnavailable."""
+        opened = AuditLog(self.state / "audit.db", key)
+        self._outflow.recall(opened.since(self._outflow.since_us))
+        return opened
 
 
 def embedded_url(state: Path) -> str:

@@ -46,6 +46,32 @@ class PolicySettings:
     max_input_bytes: int = setting(
         16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536
     )
+    known_files: tuple[str, ...] = setting(
+        (), "More files, patterns or folders of values that must never leave, beside the usual ones."
+    )
+    known_env: tuple[str, ...] = setting((), "More environment variables of such values, such as ACME_*.")
+    unreleased: tuple[str, ...] = setting((), "Folders whose code must not leave.")
+    window_queries: int = setting(
+        12,
+        "Texts with odd words that are looked back at, for secrets cut into pieces.",
+        unit="queries",
+        low=2,
+        high=100,
+    )
+    window_chars: int = setting(6000, "Most characters of their odd words.", unit="characters", low=200, high=50_000)
+    window_minutes: float = setting(30.0, "How long a text is looked back at.", unit="min", low=1, high=1440)
+    queries_per_hour: int = setting(
+        600, "Most queries of a session to one class of destination in an hour.", unit="queries", low=1, high=100_000
+    )
+    queries_per_day: int = setting(5000, "The same in a day.", unit="queries", low=1, high=1_000_000)
+    bytes_per_hour: int = setting(
+        262_144, "Most text of a session to one class of destination in an hour.", unit="bytes", low=1000, high=10**9
+    )
+    bytes_per_day: int = setting(2_097_152, "The same in a day.", unit="bytes", low=1000, high=10**10)
+    bits_per_hour: int = setting(
+        65_536, "Most random-looking text in an hour, as an estimate.", unit="bits", low=256, high=10**9
+    )
+    bits_per_day: int = setting(262_144, "The same in a day.", unit="bits", low=256, high=10**10)
 
 
 @dataclass(frozen=True, slots=True)

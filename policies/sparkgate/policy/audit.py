@@ -109,6 +109,20 @@ class AuditLog:
                 _write_outcome(connection, row.lastrowid, Outcome("withheld"))
             return row.lastrowid
 
+    def since(self, at_us: int) -> list[dict[str, Any]]:
+        """What left since then, the oldest first: `at_us`, `session`, `uid`, `destination` and `sent`.
+
+        Raises:
+            LogUnavailable: the log cannot be read.
+        """
+        names = ("at_us", "session", "uid", "destination", "sent")
+        query = f"SELECT {', '.join(names)} FROM outbound WHERE at_us >= ? AND verdict != 'block' ORDER BY id"
+        try:
+            with self._lock:
+                return [dict(zip(names, row, strict=True)) for row in self._db.conn.execute(query, (at_us,))]
+        except sqlite3.Error as error:
+            raise LogUnavailable(f"cannot read the log {self.path}: {type(error).__name__}") from error
+
     def close(self, outbound_id: int, outcome: Outcome) -> None:
         """Record how the send of `outbound_id` ended.
 

@@ -15,15 +15,19 @@ import anyio
 import httpx
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
+from sparkgate.policy.finding import Class, Where
 from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard, canonical
 from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.request import SYNTAX, Request, objections
 from sparkgate.policy.response import TooLarge, read_body
 
-__all__ = ["Egress", "Failed", "Permit", "Refused", "Request", "Sent"]
+__all__ = ["Ask", "Egress", "Failed", "Permit", "Refused", "Request", "Sent"]
 
 PARALLEL = 8
 """Requests on the way at a time; more wait, within their own deadline."""
+Ask = Callable[[Decision], Awaitable[bool]]
+"""Asks a person whether `asked` of a decision may leave."""
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """(host, port) → IP addresses."""
 
@@ -65,10 +69,11 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing left. `rules` name why; never the text."""
+    """Nothing left. `rules` name why, and `classes` what kind of thing they found; never the text."""
 
     rules: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    classes: tuple[Class, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class Egress:
         log: takes the intent before, the outcome after.
         guard: opened for exactly one address while it is asked.
         resolver: gives the addresses of a host.
+        outflow: knows what left before.
     """
 
     def __init__(
@@ -111,22 +117,37 @@ class Egress:
         log: AuditLog,
         guard: Guard,
         resolver: Resolver | None = None,
+        outflow: Outflow | None = None,
     ) -> None:
         self.policy = policy
         self.log = log
         self.guard = guard
         self.resolver = resolver or resolve
+        self.outflow = outflow or Outflow()
         self._places = asyncio.Semaphore(PARALLEL)
 
-    async def send(self, permit: Permit, text: str, build: Callable[[str], Request]) -> Sent | Refused | Failed:
-        """Judge `text`, log it, and send what `build` makes of the part that may leave. Never raises on bad luck."""
+    async def send(
+        self, permit: Permit, text: str, build: Callable[[str], Request], ask: Ask | None = None
+    ) -> Sent | Refused | Failed:
+        """Judge `text`, log it, and send what `build` makes of the part that may leave. Never raises on bad luck.
+
+        Args:
+            ask: asks a person where the policy wants that; without it, that is a block.
+        """
         decision = await anyio.to_thread.run_sync(self._judge, permit, text)
+        if decision.asked and ask is not None and await ask(decision):
+            decision = decision.with_consent(SYNTAX[permit.destination])
+        where = Where(permit.tool, permit.destination)
+        decision, told = await anyio.to_thread.run_sync(
+            self.outflow.admit, permit.caller, where, text, decision, self.policy
+        )
         try:
             row = await anyio.to_thread.run_sync(self.log.intend, self._intent(permit, text, decision))
         except LogUnavailable as error:
             return Refused(("log-unavailable",), (str(error),))
         if decision.verdict == "block":
-            return Refused(decision.rules, decision.notes)
+            classes = tuple(dict.fromkeys(finding.cls for finding in decision.findings))
+            return Refused(decision.rules, (*decision.notes, *told), classes)
         try:
             request, objected = await anyio.to_thread.run_sync(self._build, permit, decision.released, build)
             if objected or request is None:
@@ -140,9 +161,10 @@ class Egress:
 
     def _judge(self, permit: Permit, text: str) -> Decision:
         """The text decides what leaves of it; a field leaves as it is, unless it holds a secret."""
-        decision = self.policy.judge_for(text, SYNTAX[permit.destination])
+        where = Where(permit.tool, permit.destination)
+        decision = self.policy.judge_for(text, SYNTAX[permit.destination], where)
         for word in permit.fields.values():
-            found = self.policy.judge(word)
+            found = self.policy.judge(word, where)
             if found.reason or any(finding.cls == "secret" for finding in found.findings):
                 return Decision("block", "", elapsed_us=decision.elapsed_us, reason=found.rules[0])
         return decision

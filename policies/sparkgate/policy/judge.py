@@ -5,35 +5,45 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from sparkgate.policy.rules import Class, Finding, Overrun, Rule, Rulebook, Verdict, load, shipped
+from sparkgate.policy.code import CodeDetector
+from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Verdict, Where, Withheld
+from sparkgate.policy.hostnames import Hostnames
+from sparkgate.policy.profiles import FILE as PROFILES
+from sparkgate.policy.profiles import Profiles, load_profiles
+from sparkgate.policy.rules import Rule, Rulebook, load, shipped
 from sparkgate.policy.syntax import Form, Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import View, views
+from sparkgate.policy.view import View, rewrite
+from sparkgate.policy.views import Expanded, accepts, is_plain, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
+OTHER_IDS = (
+    "own-code",
+    "diff",
+    "own-stack-frame",
+    "confidential-header",
+    "own-configuration",
+    "joined-texts",
+    "code",
+    "data-in-hostname",
+    "unreleased-code",
+    "known-value",
+    "canary",
+    "own-user",
+    "own-host",
+    "own-home",
+    "own-mail",
+    "own-name",
+)
+"""Of what is found by no rule."""
+AGREED = "person-agreed"
 ROUNDS = 4
-STRENGTH: dict[Verdict, int] = {"allow": 0, "redact": 1, "block": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """A span of the judged text that must not leave as it is (str indices)."""
-
-    rule: str
-    cls: Class
-    start: int
-    end: int
-    replacement: str
-    verdict: Verdict
-
-    def public(self) -> dict[str, object]:
-        """What may be told of it: never the value."""
-        return {"rule": self.rule, "class": self.cls, "start": self.start, "end": self.end}
+STRENGTH: dict[Verdict, int] = {"allow": 0, "redact": 1, "ask": 2, "block": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,8 @@ class Decision:
 
     `findings` are disjoint; `spans` are all places that any rule matched, before overlapping ones were joined.
     `reason` is "" or why the decision is a block although no rule asked for it. `syntax` are the forms of the
-    destination's query syntax that were met, refused or rewritten.
+    destination's query syntax that were met, refused or rewritten. `on_trial` are findings that were only noted, and
+    `asked` is what may leave if a person agrees, "" when that is no question, and `agreed` that one has.
     """
 
     verdict: Verdict
@@ -52,6 +63,9 @@ class Decision:
     reason: str = ""
     spans: tuple[tuple[int, int], ...] = ()
     syntax: tuple[Form, ...] = ()
+    on_trial: tuple[Withheld, ...] = ()
+    asked: str = ""
+    agreed: bool = False
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -67,8 +81,15 @@ class Decision:
     def told(self) -> list[dict[str, object]]:
         """Everything that decided, as the log keeps it: never a value."""
         spans = [finding.public() for finding in self.findings]
+        spans += [{**finding.public(), "shadow": True} for finding in self.on_trial]
         others = [rule for rule in self.rules if all(rule != finding.rule for finding in self.findings)]
+        others += [AGREED] if self.agreed else []
         return spans + [{"rule": rule} for rule in others]
+
+    def with_consent(self, neutralise: Callable[[str], Neutral]) -> Decision:
+        """The same decision when a person has agreed to what it asks."""
+        agreed = dataclasses.replace(self, verdict="redact", released=self.asked, agreed=True)
+        return agreed.for_syntax(neutralise)
 
     def for_syntax(self, neutralise: Callable[[str], Neutral]) -> Decision:
         """The same decision with the query syntax of a destination taken out of what may leave, or refused for it."""
@@ -81,50 +102,90 @@ class Decision:
 
 
 class Policy:
-    """A rulebook with its limits.
+    """A rulebook and other detectors, with their limits.
 
     Args:
-        rules: all rules, shipped and the operator's.
+        rules: all rules, shipped and the operator's; they see every form of a text.
+        values: finds values that are known, in every form too.
+        profiles: what the operator says of findings at one place or another.
+        others: detectors of what stands in words and lines; they see the forms in which those are whole.
         deadline_s: seconds for one whole decision; past it the answer is block.
         max_bytes: longest text judged, in UTF-8 bytes; a longer one is blocked.
     """
 
-    def __init__(self, rules: Iterable[Rule], *, deadline_s: float = 0.25, max_bytes: int = 16_384) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        *,
+        values: Sequence[Detector] = (),
+        others: Sequence[Detector] = (),
+        profiles: Profiles | None = None,
+        told: Sequence[object] = (),
+        deadline_s: float = 0.25,
+        max_bytes: int = 16_384,
+    ) -> None:
         self.book = Rulebook(rules)
+        self._shields = Rulebook(rule for rule in self.book.rules if rule.verdict == "allow")
+        self._everywhere = (Rulebook(rule for rule in self.book.rules if rule.verdict != "allow"), *values)
+        self._others = tuple(others)
+        self._profiles = profiles or Profiles()
         self.deadline_s = deadline_s
         self.max_bytes = max_bytes
-        self.digest = _digest(self.book.rules)
+        self.digest = _digest(self.book.rules, [*told, *self._profiles.told()])
 
     @classmethod
-    def from_folder(cls, folder: Path, *, deadline_s: float = 0.25, max_bytes: int = 16_384) -> Policy:
-        """The shipped rules plus `rules/*.toml` and `terms.toml` of an operator's folder.
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        values: Sequence[Detector] = (),
+        others: Sequence[Detector] = (),
+        deadline_s: float = 0.25,
+        max_bytes: int = 16_384,
+    ) -> Policy:
+        """The shipped rules with `rules/*.toml`, `terms.toml` and `profiles.toml` of an operator's folder.
+
+        A rule of the operator takes the place of the shipped one of the same id.
 
         Raises:
             RuleError: any file of it cannot be used.
         """
         own = load(sorted((folder / "rules").glob("*.toml")))
-        rules = (*shipped(), *own, *load_terms(folder / "terms.toml"))
-        return cls(rules, deadline_s=deadline_s, max_bytes=max_bytes)
+        names = {rule.id for rule in own}
+        rules = (*(rule for rule in shipped() if rule.id not in names), *own)
+        terms = load_terms(folder / "terms.toml")
+        labels = [*(rule.id for rule in rules), *(label.id for label in terms.labels), *OTHER_IDS]
+        return cls(
+            rules,
+            values=values,
+            others=(terms, CodeDetector(), Hostnames(), *others),
+            profiles=load_profiles(folder / PROFILES, labels),
+            told=[terms.told()],
+            deadline_s=deadline_s,
+            max_bytes=max_bytes,
+        )
 
-    def judge(self, text: str) -> Decision:
+    def judge(self, text: str, where: Where = ANYWHERE) -> Decision:
         """Decide over `text`. Never raises: whatever goes wrong is a block that names its reason."""
         start = perf_counter()
         try:
-            decision = self._judge(text)
+            decision = self._judge(text, where)
         except Overrun:
             decision = Decision("block", "", reason="policy-deadline")
+        except Expanded:
+            decision = Decision("block", "", reason="input-expands")
         except Exception:
             decision = Decision("block", "", reason="policy-fault")
         return dataclasses.replace(decision, elapsed_us=round((perf_counter() - start) * 1e6))
 
-    def judge_for(self, text: str, neutralise: Callable[[str], Neutral]) -> Decision:
+    def judge_for(self, text: str, neutralise: Callable[[str], Neutral], where: Where = ANYWHERE) -> Decision:
         """`judge`, then the destination's query syntax taken out; what its taking out brings to light is a block."""
-        decision = self.judge(text)
+        decision = self.judge(text, where)
         settled = decision.for_syntax(neutralise)
         if settled is decision or settled.verdict == "block":
             return settled
         plain = neutralise(text).text
-        again = self.judge(plain)
+        again = self.judge(plain, where)
         elapsed_us = decision.elapsed_us + again.elapsed_us
         leaving = [one.rule for one in again.findings if plain[one.start : one.end] in settled.released]
         if again.verdict != "block" and not leaving:
@@ -132,33 +193,85 @@ class Policy:
         reason = (*leaving, *again.rules)[0]
         return Decision("block", "", elapsed_us=elapsed_us, reason=reason, syntax=settled.syntax)
 
-    def _judge(self, text: str) -> Decision:
-        if len(text.encode("utf-8", "surrogatepass")) > self.max_bytes:
-            return Decision("block", "", reason="input-too-long")
-        if any("\ud800" <= character <= "\udfff" for character in text):
+    def _judge(self, text: str, where: Where) -> Decision:
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError:
             return Decision("block", "", reason="not-unicode")
+        if size_bytes > self.max_bytes:
+            return Decision("block", "", reason="input-too-long")
         deadline = monotonic() + self.deadline_s
-        found = self._find(views(text), deadline)
+        found, on_trial = self._settled(text, views(text), where, deadline)
+        if not found and not on_trial:
+            return Decision("allow", text)
         for _ in range(ROUNDS):
             findings = merge(found)
             verdict = strongest(findings)
             released = replace(text, findings)
             # What was taken out may have hidden something from a rule, so a redacted text is judged again; what lies
             # inside a placeholder is ours.
-            more = self._find([released], deadline) if verdict == "redact" else []
+            more = self._settled(text, views(released, plain=True), where, deadline)[0] if verdict == "redact" else []
             more = [hit for hit in more if not any(one.start <= hit.start and hit.end <= one.end for one in findings)]
             if not more:
-                spans = tuple(sorted({(one.start, one.end) for one in found}))
-                return Decision(verdict, "" if verdict == "block" else released.text, findings, spans=spans)
+                return _decision(text, findings, found, on_trial, released.text)
             found += more
         return Decision("block", "", reason="policy-unstable")
 
+    def _settled(
+        self, text: str, forms: Iterable[View], where: Where, deadline: float
+    ) -> tuple[list[Withheld], list[Withheld]]:
+        """What counts at that place, and what is only on trial."""
+        return self._profiles.settle(self._find(forms, deadline), text, where)
+
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """What every detector that looks at this form finds in it. Raises Overrun."""
+        detectors = (*self._everywhere, *self._others) if is_plain(view) else self._everywhere
+        return [hit for detector in detectors for hit in detector.find(view.text, deadline)]
+
+    def find_at(self, where: Where) -> Callable[[str, float], list[Finding]]:
+        """What is found in a text as it stands and counts at that place: for texts put together of several."""
+
+        def find(text: str, deadline: float) -> list[Finding]:
+            view = View("raw", text)
+            detectors = (self._shields, *self._everywhere)
+            hits = [hit for detector in detectors for hit in detector.find(text, deadline) if hit.rule.forms != "plain"]
+            return [
+                hit
+                for hit in hits
+                if hit.rule.verdict == "allow" or self._profiles.settle([_withheld(view, hit)], text, where)[0]
+            ]
+
+        return find
+
     def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
+        plain: list[View] = []
         for view in forms:
-            hits = self.book.find(view.text, deadline)
-            found += [_withheld(hit, view.span(hit.start, hit.end)) for hit in _unshielded(hits)]
-        return found
+            plain += [view] if is_plain(view) else []
+            hits = self.find(view, deadline)
+            found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
+        if not any(one.cls in SHIELDED for one in found):
+            return found
+        shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view.text, deadline)]
+        return [one for one in found if not (one.cls in SHIELDED and _inside(one, shields))]
+
+
+def _decision(
+    text: str, findings: Sequence[Withheld], found: Iterable[Withheld], on_trial: Iterable[Withheld], released: str
+) -> Decision:
+    """What is to be asked is a block until somebody has agreed."""
+    verdict, asked = strongest(findings), ""
+    if verdict == "ask":
+        verdict, asked = "block", replace(text, [one for one in findings if one.verdict == "redact"]).text
+    spans = tuple(sorted({(one.start, one.end) for one in found}))
+    return Decision(
+        verdict,
+        "" if verdict == "block" else released,
+        tuple(findings),
+        spans=spans,
+        on_trial=merge(on_trial),
+        asked=asked,
+    )
 
 
 def strongest(findings: Iterable[Withheld]) -> Verdict:
@@ -169,18 +282,13 @@ def strongest(findings: Iterable[Withheld]) -> Verdict:
     return verdict
 
 
-def _unshielded(hits: list[Finding]) -> list[Finding]:
-    shields = [hit for hit in hits if hit.rule.verdict == "allow"]
-    return [
-        hit
-        for hit in hits
-        if hit.rule.verdict != "allow"
-        and not (hit.rule.cls in SHIELDED and any(s.start <= hit.start and hit.end <= s.end for s in shields))
-    ]
+def _inside(one: Withheld, shields: Iterable[Withheld]) -> bool:
+    return any(shield.start <= one.start and one.end <= shield.end for shield in shields)
 
 
-def _withheld(hit: Finding, span: tuple[int, int]) -> Withheld:
-    return Withheld(hit.rule.id, hit.rule.cls, *span, hit.rule.replacement, hit.rule.verdict)
+def _withheld(view: View, hit: Finding) -> Withheld:
+    rule = hit.rule
+    return Withheld(rule.id, rule.cls, *view.span(hit.start, hit.end), rule.replacement, rule.verdict, rule.why)
 
 
 def merge(found: Iterable[Withheld]) -> tuple[Withheld, ...]:
@@ -197,34 +305,17 @@ def merge(found: Iterable[Withheld]) -> tuple[Withheld, ...]:
 def _union(a: Withheld, b: Withheld) -> Withheld:
     lead = max(a, b, key=lambda item: (STRENGTH[item.verdict], item.end - item.start))
     span = min(a.start, b.start), max(a.end, b.end)
-    return Withheld(lead.rule, lead.cls, *span, lead.replacement, lead.verdict)
+    return dataclasses.replace(lead, start=span[0], end=span[1])
 
 
 def replace(text: str, findings: Iterable[Withheld]) -> View:
     """`text` with each (disjoint, ordered) span replaced once, as a view of the original."""
-    parts: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    last = 0
-
-    def add(part: str, begins: Iterable[int], stops: Iterable[int]) -> None:
-        parts.append(part)
-        starts.extend(begins)
-        ends.extend(stops)
-
-    for finding in findings:
-        kept = range(last, finding.start)
-        add(text[last : finding.start], kept, (index + 1 for index in kept))
-        size = len(finding.replacement)
-        add(finding.replacement, [finding.start] * size, [finding.end] * size)
-        last = finding.end
-    kept = range(last, len(text))
-    add(text[last:], kept, (index + 1 for index in kept))
-    return View("released", "".join(parts), tuple(starts), tuple(ends))
+    given = View("raw", text)
+    return rewrite(given, "released", ((one.start, one.end, one.replacement) for one in findings)) or given
 
 
-def _digest(rules: Iterable[Rule]) -> str:
-    told = [
+def _digest(rules: Iterable[Rule], others: object) -> str:
+    told: list[object] = [
         [r.id, r.cls, r.verdict, list(r.keywords), r.pattern.pattern, list(r.check_names), r.replacement] for r in rules
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([told, others]).encode()).hexdigest()[:16]

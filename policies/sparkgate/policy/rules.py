@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import ahocorasick
 import regex
 
 from sparkgate.policy.checks import Check, parse_check
+from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
 from sparkgate.policy.samples import fill
 
-Class = Literal["secret", "pii", "local", "client", "code"]
-Verdict = Literal["allow", "redact", "block"]
 SHIPPED = Path(__file__).parent / "rules"
 
 REQUIRED = ("id", "class", "verdict", "keywords", "pattern", "why", "source", "leaks", "clean")
-OPTIONAL = ("replacement", "checks")
+OPTIONAL = ("replacement", "checks", "forms")
+TRUSTED_CHARS = 2000
+"""Up to here a shipped pattern needs no deadline of its own, which costs as much as a short search."""
 LISTS = ("keywords", "leaks", "clean", "checks")
 
 
 class RuleError(ValueError):
     """A rule file that cannot be used; the message names file, rule and the way out."""
-
-
-class Overrun(Exception):
-    """The decision did not finish before its deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Rule:
     `pattern` starts at its literal; a named group `value` narrows what is withheld to that group.
     `keywords` are lower-case literals, one of which must stand in the lower-cased text before the
     pattern is tried at all. A rule whose verdict is `allow` is a shield: pii and local findings
-    that lie inside its match are dropped.
+    that lie inside its match are dropped. `trusted` ones are shipped.
     """
 
     id: str
@@ -50,19 +47,12 @@ class Rule:
     why: str
     source: str
     replacement: str
+    forms: Forms = "all"
+    trusted: bool = False
     checks: tuple[Check, ...] = ()
     check_names: tuple[str, ...] = ()
     leaks: tuple[str, ...] = field(default=(), repr=False)
     clean: tuple[str, ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Where a rule matched: str indices into the judged text."""
-
-    rule: Rule
-    start: int
-    end: int
 
 
 class Rulebook:
@@ -104,17 +94,18 @@ class Rulebook:
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
         """
-        return [hit for rule in self.candidates(text) for hit in _matches(rule, text, deadline)]
+        return [hit for rule in self.candidates(text) for hit in matches(rule, text, deadline)]
 
 
-def _matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
+def matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
     left_s = deadline - monotonic()
     if left_s <= 0:
         raise Overrun(rule.id)
+    timeout_s = None if rule.trusted and len(text) <= TRUSTED_CHARS else left_s
     group = "value" if "value" in rule.pattern.groupindex else 0
     found = []
     try:
-        for match in rule.pattern.finditer(text, timeout=left_s):
+        for match in rule.pattern.finditer(text, timeout=timeout_s):
             start, end = match.span(group)
             if 0 <= start < end and all(check(match[group], text, start) for check in rule.checks):
                 found.append(Finding(rule, start, end))
@@ -137,7 +128,7 @@ def load(paths: Iterable[Path]) -> tuple[Rule, ...]:
 
 def shipped() -> tuple[Rule, ...]:
     """The rules that come with sparkgate."""
-    return load(sorted(SHIPPED.glob("*.toml")))
+    return tuple(replace(rule, trusted=True) for rule in load(sorted(SHIPPED.glob("*.toml"))))
 
 
 def _load_file(path: Path) -> list[Rule]:
@@ -145,7 +136,12 @@ def _load_file(path: Path) -> list[Rule]:
 
 
 def read_tables(path: Path, name: str) -> list[dict[str, Any]]:
-    """The `[[name]]` tables of a TOML file.
+    """The `[[name]]` tables of a TOML file that has no others. Raises RuleError."""
+    return read_kinds(path, name)[name]
+
+
+def read_kinds(path: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
+    """The `[[name]]` tables of a TOML file, by name.
 
     Raises:
         RuleError: the file cannot be read, is not TOML, or holds anything else.
@@ -154,10 +150,13 @@ def read_tables(path: Path, name: str) -> list[dict[str, Any]]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RuleError(f"{path}: not usable as TOML: {error}") from error
-    tables = data.get(name, [])
-    if set(data) - {name} or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise RuleError(f"{path}: only [[{name}]] tables are known here")
-    return tables
+    found = {name: data.get(name, []) for name in names}
+    lists = [table for tables in found.values() if isinstance(tables, list) for table in tables]
+    if set(data) - set(names) or not all(isinstance(one, list) for one in found.values()):
+        raise RuleError(f"{path}: only [[{']] and [['.join(names)}]] tables are known here")
+    if not all(isinstance(table, dict) for table in lists):
+        raise RuleError(f"{path}: only [[{']] and [['.join(names)}]] tables are known here")
+    return found
 
 
 def parse(table: Mapping[str, Any], where: str) -> Rule:
@@ -184,6 +183,7 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         why=table["why"],
         source=table["source"],
         replacement=table.get("replacement", f"[{table['class']}]"),
+        forms=table.get("forms", "all"),
         checks=checks,
         check_names=tuple(table.get("checks", ())),
         leaks=tuple(fill(text) for text in table["leaks"]),
@@ -200,6 +200,8 @@ def _check_shape(table: Mapping[str, Any], name: str) -> None:
         _check_type(table.get(key), name, key)
     if table["class"] not in get_args(Class) or table["verdict"] not in get_args(Verdict):
         raise RuleError(f"{name}: class is one of {get_args(Class)}, verdict one of {get_args(Verdict)}")
+    if table.get("forms", "all") not in get_args(Forms):
+        raise RuleError(f"{name}: forms is one of {get_args(Forms)}")
     if regex.compile(table["pattern"]).fullmatch(""):
         raise RuleError(f"{name}: the pattern matches nothing at all; it needs at least one character")
     loud = [word for word in table["keywords"] if word != word.lower()]

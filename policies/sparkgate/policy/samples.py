@@ -17,6 +17,8 @@ ALPHABETS = {
     "mixed": string.ascii_letters + string.digits,
     "caps": string.ascii_uppercase + string.digits,
     "url": string.ascii_letters + string.digits + "_-",
+    "base58": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    "bech32": "023456789acdefghjklmnpqrstuvwxyz",
     "base64": string.ascii_letters + string.digits + "+/",
 }
 _SLOT = re.compile(r"\{(" + "|".join(ALPHABETS) + r"):(\d{1,4})\}")

@@ -1,23 +1,100 @@
-"""Client and code names from the operator's `terms.toml`, turned into rules like any other."""
+"""Client and code names from the operator's `terms.toml`, found however people write them."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-import regex
-
-from sparkgate.policy.checks import Check
-from sparkgate.policy.rules import Rule, RuleError, read_tables
+from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.rules import RuleError, read_tables
+from sparkgate.policy.term_fold import BASE, DIGRAPH
+from sparkgate.policy.term_index import Index
+from sparkgate.policy.term_match import matches
+from sparkgate.policy.term_names import needs_digraphs, normal, parse_name
 
 NEAR_CHARS = 80
 KNOWN = {"name", "verdict", "forms", "near"}
+WHY = "A name the operator listed as one that must not leave."
+MASK = "\x00"
 
 
-def load_terms(path: Path) -> tuple[Rule, ...]:
-    """`[[term]]` tables → one rule each; () without a file.
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One name: its forms in words, and words of which one must stand close by ("" list: none need)."""
+
+    label: Label
+    forms: tuple[str, ...]
+    near: tuple[str, ...] = ()
+
+
+class Terms:
+    """A detector of the operator's names.
+
+    A name is found in any case, with or without accents (ü as u or ue), inflected, joined to other words, spelled
+    letter by letter, and with one letter wrong when it has seven or more. A name of several parts needs them all.
+    """
+
+    def __init__(self, terms: Iterable[Term] = ()) -> None:
+        self.terms = tuple(terms)
+        parsed = (parse_name(form, number) for number, term in enumerate(self.terms) for form in term.forms)
+        names = [name for name in parsed if name]
+        self._index = Index(names)
+        self._foldings = (BASE, DIGRAPH) if any(map(needs_digraphs, names)) else (BASE,)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What is known of each term, in the order of the file."""
+        return tuple(term.label for term in self.terms)
+
+    def told(self) -> list[list[object]]:
+        """Everything that decides, for a digest of the policy. It holds the names themselves: never show or log it."""
+        return [[term.label.id, term.label.verdict, list(term.forms), list(term.near)] for term in self.terms]
+
+    def find(self, text: str, deadline: float) -> list[Finding]:
+        """Every name in `text`, in text order; they may overlap.
+
+        Raises:
+            Overrun: `deadline` (time.monotonic seconds) passed before the end.
+        """
+        found: set[tuple[int, int, int]] = set()
+        rest = text
+        while self.terms and (more := self._find_once(text, rest, deadline) - found):
+            # What is taken out may leave an edge for what stands beside it.
+            found |= more
+            rest = _masked(rest, more)
+        return [Finding(self.terms[term].label, start, end) for start, end, term in sorted(found)]
+
+    def _find_once(self, text: str, rest: str, deadline: float) -> set[tuple[int, int, int]]:
+        def tick() -> None:
+            if monotonic() > deadline:
+                raise Overrun("terms")
+
+        tick()
+        foldings = self._foldings[:1] if rest.isascii() else self._foldings
+        places = (place for folding in foldings for place in matches(rest, folding, self._index, tick))
+        return {(start, end, term) for term, start, end in places if _is_near(self.terms[term].near, text, start, end)}
+
+
+def _masked(text: str, found: Iterable[tuple[int, int, int]]) -> str:
+    characters = list(text)
+    for start, end, _ in found:
+        characters[start:end] = MASK * (end - start)
+    return "".join(characters)
+
+
+def _is_near(near: tuple[str, ...], text: str, start: int, end: int) -> bool:
+    """Whether one of these words stands within `NEAR_CHARS` characters, or none need to."""
+    if not near:
+        return True
+    around = text[max(0, start - NEAR_CHARS) : end + NEAR_CHARS].casefold()
+    return any(word in around for word in near)
+
+
+def load_terms(path: Path) -> Terms:
+    """`[[term]]` tables → a detector; an empty one without a file.
 
     `name` is needed. `verdict` is redact (the default) or block, `forms` lists other spellings, and with `near` the
     name counts only where one of those words stands close by.
@@ -25,12 +102,11 @@ def load_terms(path: Path) -> tuple[Rule, ...]:
     Raises:
         RuleError: naming the file and the table that cannot be used.
     """
-    if not path.exists():
-        return ()
-    return tuple(_rule(table, path, number) for number, table in enumerate(read_tables(path, "term"), 1))
+    tables = read_tables(path, "term") if path.exists() else []
+    return Terms(_term(table, path, number) for number, table in enumerate(tables, 1))
 
 
-def _rule(table: Mapping[str, Any], path: Path, number: int) -> Rule:
+def _term(table: Mapping[str, Any], path: Path, number: int) -> Term:
     name, verdict = table.get("name"), table.get("verdict", "redact")
     where = f"{path}: term {number}"
     if not isinstance(name, str) or len(name.strip()) < 2:
@@ -39,46 +115,13 @@ def _rule(table: Mapping[str, Any], path: Path, number: int) -> Rule:
         raise RuleError(f"{where} does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
     if verdict not in ("redact", "block"):
         raise RuleError(f"{where}: verdict is redact or block")
-    forms = [normal(name), *_texts(table, "forms", where)]
-    near = _texts(table, "near", where)
-    return Rule(
-        id=f"term-{number}",
-        cls="client",
-        verdict=verdict,
-        keywords=tuple({word.lower() for form in forms for word in regex.findall(r"\w+", form)[:1]}),
-        pattern=_pattern(forms),
-        why="A name the operator listed as one that must not leave.",
-        source=path.name,
-        replacement="[name]",
-        checks=(_beside(near),) if near else (),
-        check_names=tuple(near),
-    )
+    near = tuple(word.casefold() for word in _texts(table, "near", where))
+    forms = (normal(name), *_texts(table, "forms", where))
+    return Term(Label(f"term-{number}", "client", verdict, "[name]", WHY), forms, near)
 
 
-def _texts(table: Mapping[str, Any], key: str, where: str) -> list[str]:
+def _texts(table: Mapping[str, Any], key: str, where: str) -> Iterator[str]:
     texts = table.get(key, [])
     if not isinstance(texts, list) or not all(isinstance(text, str) and len(text.strip()) >= 2 for text in texts):
         raise RuleError(f"{where}: {key} must be a list of texts of at least two characters")
-    return [normal(text) for text in texts]
-
-
-def normal(text: str) -> str:
-    """A name as the normal view of a text shows it."""
-    return unicodedata.normalize("NFKC", text.strip())
-
-
-def _pattern(forms: list[str]) -> regex.Pattern[str]:
-    """Whole words in any case; spaces, `-`, `_`, `.` and `+` join their parts, and border them, alike."""
-    literals = (r"[\s_.+-]{0,3}".join(regex.escape(word) for word in form.split()) for form in forms)
-    return regex.compile(rf"(?i)(?<![^\W_])(?:{'|'.join(literals)})(?![^\W_])")
-
-
-def _beside(near: list[str]) -> Check:
-    """Only where one of these words stands within `NEAR_CHARS` characters."""
-    words = [word.casefold() for word in near]
-
-    def check(value: str, text: str, start: int) -> bool:
-        around = text[max(0, start - NEAR_CHARS) : start + len(value) + NEAR_CHARS].casefold()
-        return any(word in around for word in words)
-
-    return check
+    return map(normal, texts)

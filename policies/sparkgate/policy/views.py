@@ -1,31 +1,91 @@
-"""The forms in which a text is judged, each with a map back to the characters it came from."""
+"""The forms in which a text is judged, each with a map back to the characters it came from.
+
+First the text itself; then with invisible characters out, compatibility forms folded and lookalikes read as Latin
+letters; then with the encodings in it taken off, layer by layer; then with words put together that were taken apart,
+and turned round. Their number is bounded, and so is their size: only folding makes a text longer.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import regex
 
+from sparkgate.policy.finding import Class, Forms, Named
+from sparkgate.policy.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, other_blanks, turned
+from sparkgate.policy.lookalikes import plain
+from sparkgate.policy.unwrap import unwrapped
+from sparkgate.policy.view import Edit, View, rewrite
+
+__all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", "views"]
+
+LAYERS = 4
+"""Of encoding within encoding."""
+MAX_GROWTH, MORE_CHARS = 4, 4096
+"""A form may be so many times as long as the text, and so much longer."""
+
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
+_OTHER = regex.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
+
+
+class Expanded(Exception):
+    """A form grows beyond what is judged."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One form of a text. Character i came from `starts[i]` up to `ends[i]` of the original; empty means itself."""
+class Accept:
+    """What a finding in a form must be to count.
 
-    name: str
-    text: str
-    starts: tuple[int, ...] = ()
-    ends: tuple[int, ...] = ()
+    Attributes:
+        classes: of these; None for all.
+        rules: of rules that say something in such forms.
+        across: it reaches over a place where something was taken out.
+    """
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Half-open indices in this view → the span of the original they came from."""
-        if not self.starts:
-            return start, end
-        return min(self.starts[start:end]), max(self.ends[start:end])
+    classes: frozenset[Class] | None = None
+    rules: frozenset[Forms] = frozenset(get_args(Forms))
+    across: bool = False
+
+
+_ALL = Accept()
+_SURE: frozenset[Forms] = frozenset({"all"})
+_WORDS: frozenset[Forms] = frozenset({"all", "words"})
+_JOINED: frozenset[Class] = frozenset({"secret", "pii", "client"})
+ACCEPT: Mapping[str, Accept] = {
+    "reversed": Accept(frozenset({"secret", "pii"}), _SURE),
+    "rot13": Accept(frozenset({"secret"}), _SURE),
+    **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
+    **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
+}
+"""Name of a form → what counts in it; everything in the others."""
+
+
+def accepts(view: View, rule: Named, start: int, end: int) -> bool:
+    """Whether a finding there counts, by each form that this one was made by."""
+    at: View | None = view
+    while at is not None:
+        wanted = ACCEPT.get(at.name, _ALL)
+        if rule.forms not in wanted.rules or (wanted.classes is not None and rule.cls not in wanted.classes):
+            return False
+        before = at.span_before(start, end)
+        if wanted.across and before[1] - before[0] == end - start:
+            return False
+        (start, end), at = before, at.of
+    return True
+
+
+def is_plain(view: View) -> bool:
+    """Whether words and lines stand in it as a reader sees them: nothing was put together or turned round."""
+    at: View | None = view
+    while at is not None:
+        if at.name in ACCEPT:
+            return False
+        at = at.of
+    return True
 
 
 def is_invisible(character: str) -> bool:
@@ -33,27 +93,64 @@ def is_invisible(character: str) -> bool:
     return _INVISIBLE.match(character) is not None
 
 
-def views(text: str) -> Iterator[View]:
-    """The text as it is; then, where it differs, with invisible characters out and compatibility forms folded.
+def views(given: str | View, *, plain: bool = False) -> Iterator[View]:
+    """The forms of a text, or of a form of one; the first is itself.
 
-    The second form is NFKC of each user-perceived character, so that a full-width letter or a decomposed umlaut is
-    the letter it looks like.
+    With `plain` only those in which words and lines stand as a reader sees them.
+
+    Raises:
+        Expanded: one of them is too long to be judged.
     """
-    yield View("raw", text)
-    if text.isascii() and text.isprintable():
+    raw = given if isinstance(given, View) else View("raw", given)
+    limit = MAX_GROWTH * len(raw.text) + MORE_CHARS
+    for view in _forms(raw, plain=plain):
+        if len(view.text) > limit:
+            raise Expanded
+        yield view
+
+
+def _forms(raw: View, *, plain: bool) -> Iterator[View]:
+    yield raw
+    base = raw
+    for view in _folded(raw):
+        yield (base := view)
+    last = base
+    for view in _layers(base, LAYERS):
+        yield (last := view)
+    if plain:
         return
-    plain = _normal(text)
-    if plain.text != text:
-        yield plain
+    blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
+    if blanks is not None:
+        yield blanks
+    for whole in (base,) if last is base else (base, last):
+        for view in (*joined(whole), *turned(whole)):
+            yield view
+            yield from _layers(view, 1)
 
 
-def _normal(text: str) -> View:
-    parts: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
+def _layers(view: View, most: int) -> Iterator[View]:
+    for _ in range(most):
+        inner = unwrapped(view)
+        if inner is None:
+            return
+        yield (view := inner)
+
+
+def _folded(raw: View) -> Iterator[View]:
+    if not _OTHER.search(raw.text):
+        return
+    normal = rewrite(raw, "normal", _normal(raw.text))
+    if normal is not None:
+        yield normal
+    latin = rewrite(normal or raw, "latin", plain((normal or raw).text))
+    if latin is not None:
+        yield latin
+
+
+def _normal(text: str) -> Iterator[Edit]:
+    """NFKC of each user-perceived character without invisible ones, so that full-width letters are letters."""
     for cluster in _CLUSTER.finditer(text):
-        folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
-        parts.append(folded)
-        starts += [cluster.start()] * len(folded)
-        ends += [cluster.end()] * len(folded)
-    return View("normal", "".join(parts), tuple(starts), tuple(ends))
+        if len(cluster[0]) > 1 or not cluster[0].isascii() or not cluster[0].isprintable():
+            folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
+            if folded != cluster[0]:
+                yield cluster.start(), cluster.end(), folded

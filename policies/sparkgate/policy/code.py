@@ -1,0 +1,330 @@
+"""Pasted source code: blocks of lines, code squeezed into one line, diffs, stack frames, marked headers, configuration.
+
+Every line has a score from the signs of `code_signs.toml`. Lines that follow each other are one block, together with
+what only hangs on to them: deeper lines, comments, closing brackets, lines inside an open bracket. A block is own code
+when it defines a name of its own and scores `DEFINED` or more, or when it scores `UNDEFINED` or more with two kinds of
+signs that are not all `WEAK`. A single call, an import, a textbook function or a log line stays below that. Once a text
+holds such a block, the other blocks in it need only `BESIDE`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from time import monotonic
+
+from sparkgate.policy.code_shapes import Span, configs, diffs, frames, marked
+from sparkgate.policy.code_signs import Signs, signs
+from sparkgate.policy.finding import Finding, Label, Overrun
+
+DEFINED = 5
+UNDEFINED = 8
+BESIDE = 4
+KINDS = 2
+WEAK = frozenset(("assignment", "call", "chain", "annotation", "statement-end"))
+"""What the use of a public library shows as well."""
+INLINE_KINDS = 3
+INLINE_DEFINED = 8
+INLINE_UNDEFINED = 13
+INLINE_MIN_CHARS = 60
+INLINE_DENSITY = 0.055
+"""Least score a character of a line of code; a sentence about code has a few signs over many words."""
+BODY_OPENS = ("body-opens", 3, True)
+"""A brace alone below a closing bracket: what stands above it is a function in the style of C."""
+MEMBERS = ("self.", "this.", "this->")
+PART_MAX = 2
+BODY_MAX = 3
+OPEN_LINES = 12
+BLANK_LINES = 2
+ROWS_A_CHECK = 64
+
+CODE = Label("own-code", "code", "redact", "[code]", "Source code of your own; it names what you are building.")
+DIFF = Label("diff", "code", "redact", "[code]", "A change to source code of your own.")
+FRAME = Label("own-stack-frame", "code", "redact", "[code]", "A stack frame inside code of your own.")
+MARKED = Label("confidential-header", "code", "redact", "[code]", "Words by which a firm marks what must not leave.")
+CONFIG = Label("own-configuration", "code", "redact", "[code]", "Configuration of an application of your own.")
+
+_ESCAPED_LINE = re.compile(r"(?:(?!\\r?\\n|\\r)[^\r\n])*(?:\\r\\n|\\n|\\r|\r\n?|\n|$)")
+_BREAK = re.compile(r"(?:\\[rn])+$")
+_PREFIX = re.compile(r"(?:>>> |\.\.\. |(?:> ?)+|\s{0,6}\d{1,5}\s?[|:│]\s?|[+-](?![+-]|\s?[A-Z][a-z]+ [a-z]))?(\s*)")
+_STOP = re.compile(
+    r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|(?:INFO|WARN|WARNING|ERROR|DEBUG|FATAL|TRACE)\b"
+    r"|Traceback |```|[\w.-]+@[\w.-]+:|\w+(?:Error|Exception|Warning)\b: |\$ (?!\w+ ?=)|[|+]--|\| .*\|$"
+)
+_COMMENT = re.compile(r"#(?!!)|//|/\*|\*(?: |/|$)|--(?: |$)|\"\"\"|'''|<!--")
+_CLOSER = re.compile(r"[\[\](){}<>;,:\s]+(?:\w{0,3})[\[\](){}<>;,\s]*$|(?:end|fi|done)\b.{0,20}$")
+_MARKER = re.compile(r"\s*[\^~]+\s*$")
+_PACKAGE_FRAME = re.compile(r'\s*File "|\s*at [\w$.<]')
+STATEMENT = (
+    " = ",
+    "; ",
+    ";}",
+    ") {",
+    "){",
+    "=> ",
+    "return ",
+    "def ",
+    "SELECT ",
+    "select ",
+    "CREATE ",
+    "+= ",
+    " { ",
+    ":= ",
+)
+"""A line with code in it has two of these."""
+
+
+@dataclass(slots=True)
+class _Line:
+    start: int
+    end: int
+    indent: int
+    body: str
+
+
+@dataclass(slots=True)
+class _Block:
+    first: int
+    last: int
+    score: int = 0
+    lines: int = 0
+    defined: bool = False
+    kinds: set[str] = field(default_factory=set)
+    indent: int = 0
+    depth: int = 0
+    pending: int = 0
+    blank: int = 0
+    body: int = 0
+    start: int = -1
+
+
+class CodeDetector:
+    """Finds source code of one's own in a text. It keeps no text and holds no state."""
+
+    def __init__(self) -> None:
+        self._signs = signs()
+
+    def find(self, text: str, deadline: float) -> list[Finding]:
+        """Every piece of code, each span whole lines or, within one line, the dense part of it.
+
+        Raises:
+            Overrun: `deadline` (time.monotonic seconds) passed.
+        """
+        lines = _lines(text)
+        found = [Finding(CODE, *span) for span in self._blocks(lines, deadline)] if len(lines) > 1 else []
+        found += [Finding(CODE, *span) for span in self._inline(lines, found, deadline)]
+        shapes = ((DIFF, diffs(text)), (FRAME, frames(text, self._signs)), (MARKED, marked(text, self._signs)))
+        for label, spans in (*shapes, (CONFIG, configs(text, self._signs))):
+            _check(deadline)
+            found += [Finding(label, *span) for span in joined(spans)]
+        return found
+
+    def _blocks(self, lines: list[_Line], deadline: float) -> list[Span]:
+        blocks = list(_gather(lines, self._signs, deadline))
+        for block in blocks:
+            _reach_back(block, lines, self._signs)
+        own = any(_is_own(block) for block in blocks)
+        kept = [b for b in blocks if _is_own(b) or (own and b.score >= BESIDE)]
+        return [(block.start, lines[block.last].end) for block in kept]
+
+    def _inline(self, lines: list[_Line], found: list[Finding], deadline: float) -> Iterator[Span]:
+        for line in lines:
+            if line.end - line.start < INLINE_MIN_CHARS or not _is_dense(line.body):
+                continue
+            if any(hit.start <= line.start < hit.end for hit in found):
+                continue
+            _check(deadline)
+            offset = line.end - len(line.body)
+            yield from ((offset + start, offset + end) for start, end in dense(line.body, self._signs))
+
+
+def line_score(body: str, table: Signs) -> tuple[str, int, bool] | None:
+    """Sign, score and whether it is a definition of one's own, of a line without indentation; None without a sign."""
+    found = table.of_line(body)
+    ends = body.endswith((";", "{"))
+    if found is None and not ends:
+        return None
+    parts = min(PART_MAX, sum(weight for literal, weight in table.parts if literal in body))
+    if found is None:
+        return ("statement-end", 1, False) if parts and not table.prose.search(body) else None
+    sign, match = found
+    weight, defined = table.weight_of(sign, match)
+    if weight < 3 and table.prose.search(_unquoted(body)):
+        return None
+    kind = "member" if any(word in body for word in MEMBERS) else sign.id
+    return kind, weight + (parts if weight > 0 else 0) + (ends and weight in (1, 2)), defined
+
+
+def _is_dense(body: str) -> bool:
+    return sum(word in body for word in STATEMENT) > 1
+
+
+def dense(line: str, table: Signs) -> list[Span]:
+    """Spans of one line that are code with hardly a word between, at most one."""
+    hits: list[Span] = []
+    score, defined, kinds = 0, False, set()
+    for sign in table.inline:
+        for match in sign.pattern.finditer(line):
+            weight, own = table.weight_of(sign, match)
+            score, defined = score + weight, defined or own
+            kinds.add(sign.id)
+            hits.append(match.span())
+    least = INLINE_DEFINED if defined else INLINE_UNDEFINED
+    if score < least or len(kinds) < INLINE_KINDS:
+        return []
+    start, end = min(a for a, _ in hits), _closed(line, min(a for a, _ in hits), max(b for _, b in hits))
+    if end - start < INLINE_MIN_CHARS or score < INLINE_DENSITY * (end - start):
+        return []
+    return [(start, end)]
+
+
+def _check(deadline: float) -> None:
+    if monotonic() > deadline:
+        raise Overrun("code")
+
+
+def _is_own(block: _Block) -> bool:
+    if block.defined:
+        return block.score + block.body >= DEFINED and block.lines + block.body >= 2
+    several = len(block.kinds) >= KINDS or "member" in block.kinds
+    return block.score >= UNDEFINED and several and not block.kinds <= WEAK
+
+
+def _lines(text: str) -> list[_Line]:
+    """Lines with their offsets; a text without line breaks is also cut at the two characters `\\n`."""
+    pieces = text.splitlines(keepends=True)
+    if len(pieces) < 2 and text.count("\\n") > 1:
+        pieces = [match[0] for match in _ESCAPED_LINE.finditer(text) if match[0]]
+    found: list[_Line] = []
+    start = blank = 0
+    for piece in pieces:
+        whole = _BREAK.sub("", piece) if piece[-1] == "n" else piece.rstrip()
+        blank = 0 if whole else blank + 1
+        if blank <= BLANK_LINES + 1:
+            found.append(_line(whole, start))
+        start += len(piece)
+    return found
+
+
+def _line(whole: str, start: int) -> _Line:
+    prefix = _PREFIX.match(whole)
+    skipped = prefix.end() if prefix else 0
+    indent = len(prefix[1].expandtabs(4)) if prefix else 0
+    return _Line(start, start + len(whole), indent, whole[skipped:])
+
+
+def _gather(lines: list[_Line], table: Signs, deadline: float) -> Iterator[_Block]:
+    block: _Block | None = None
+    in_frame = False
+    for index, line in enumerate(lines):
+        if index % ROWS_A_CHECK == 0:
+            _check(deadline)
+        frame = _PACKAGE_FRAME.match(line.body) is not None
+        scored = None
+        if not frame and not (in_frame and line.indent) and not _STOP.match(line.body):
+            scored = line_score(line.body, table)
+        if line.body == "{" and index and _is_bare_head(lines[index - 1].body, table):
+            scored = BODY_OPENS
+        in_frame = frame or (in_frame and line.indent > 0)
+        if scored is not None:
+            block = block or _Block(index, index, indent=line.indent)
+            _add(block, index, line, scored)
+        elif block is not None and not (_hangs_on(block, line) and not in_frame):
+            yield block
+            block = None
+        elif block is not None:
+            block.last = index if line.body else block.last
+    if block is not None:
+        yield block
+
+
+def _is_bare_head(body: str, table: Signs) -> bool:
+    """A line that could be the end of a function's head, and has no sign that says so already."""
+    found = line_score(body, table)
+    return body.endswith(")") and (found is None or found[0] in WEAK)
+
+
+def _add(block: _Block, index: int, line: _Line, scored: tuple[str, int, bool]) -> None:
+    sign, score, defined = scored
+    block.last, block.pending, block.blank = index, 0, 0
+    block.score += score
+    block.lines += score != 0
+    block.defined |= defined
+    block.indent = min(block.indent, line.indent)
+    if score > 0:
+        block.kinds.add(sign)
+    block.depth = max(0, block.depth + _opens(line.body))
+
+
+def _hangs_on(block: _Block, line: _Line) -> bool:
+    """Whether a line without a sign belongs to the block above it."""
+    if not line.body:
+        block.blank += 1
+        return block.blank <= BLANK_LINES
+    block.pending += 1
+    if _STOP.match(line.body) or block.pending > OPEN_LINES:
+        return False
+    deeper = line.indent > block.indent
+    inside = block.depth > 0 or deeper
+    if deeper and block.defined and block.body < BODY_MAX and not _COMMENT.match(line.body):
+        block.body += 1
+    block.depth = max(0, block.depth + _opens(line.body))
+    return inside or bool(_COMMENT.match(line.body)) or bool(_CLOSER.match(line.body)) or bool(_MARKER.match(line.body))
+
+
+def _reach_back(block: _Block, lines: list[_Line], table: Signs) -> None:
+    """Take in deeper lines and comments above a block, and a definition at the end of the sentence before it."""
+    first = lines[block.first]
+    while block.first and lines[block.first - 1].body and not _STOP.match(lines[block.first - 1].body):
+        above = lines[block.first - 1]
+        head = lines[block.first].body == "{" or ("(" in above.body and above.body.endswith((",", "(")))
+        if not (head or _COMMENT.match(above.body) or above.indent > max(first.indent, 1)):
+            break
+        block.first -= 1
+    block.start = lines[block.first].start
+    if not block.first:
+        return
+    above = lines[block.first - 1]
+    for sign in table.inline if any(word in above.body for word in "({") else ():
+        match = sign.pattern.search(above.body) if sign.weight >= 3 else None
+        weight, own = table.weight_of(sign, match) if match else (0, False)
+        if match and own:
+            block.start = above.end - len(above.body) + match.start()
+            block.score, block.defined, block.lines = block.score + weight, True, block.lines + 1
+            return
+
+
+def _opens(body: str) -> int:
+    """Brackets a line opens and does not close."""
+    return sum(map(body.count, "([{")) - sum(map(body.count, ")]}"))
+
+
+def _unquoted(body: str) -> str:
+    """A line without its strings and its trailing comment, where prose is no sign of prose."""
+    return re.sub(r"\"[^\"]*\"|'[^']*'|`[^`]*`|(?:#|//|--) .*", '""', body)
+
+
+def _closed(line: str, start: int, end: int) -> int:
+    """Where the brackets that `line[start:end]` leaves open are closed, and what closes right behind."""
+    depth = max(0, _opens(line[start:end]))
+    closed = end
+    for index in range(end, min(len(line), end + 300) if depth else end):
+        depth += (line[index] in "([{") - (line[index] in ")]}")
+        if line[index] in ")]}":
+            closed = index + 1
+        if depth <= 0:
+            break
+    tail = re.compile(r"(?:\s?[;})\]])*").match(line, closed)
+    return tail.end() if tail else closed
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch or overlap joined."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

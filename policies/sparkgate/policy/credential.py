@@ -1,0 +1,146 @@
+"""Whether a value that stands behind a name such as `api_key` is the secret itself.
+
+The name decides how much the value must look like one: behind `password` almost anything is, behind a bare `key` only
+what no person would write.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkgate.policy.wording import (
+    UUID_SHAPED,
+    dense,
+    entropy_bits,
+    mixed,
+    random,
+    readable,
+    real,
+    slug,
+    strong,
+    words,
+    wordy,
+)
+
+LOOK_BACK = 160
+BACKWARDS = re.compile(r"[\"'`]{0,3}[rbufRBUF]?(?:[^\w$]{1,60}|^)(?:(?i:eulav)[^\w$]{1,12})?([\w$.@-]{1,80})")
+"""The name, read from the value's start to the left."""
+NAMED_BY = re.compile(
+    r"(.*)(?i:key|token|secret|pass(?:wor[dt]|wd|phrase|code)?|pwd|pw|kennwort|credential|auth|dsn)s?(.*)", re.DOTALL
+)
+"""What a name has before and behind its last such word."""
+ABOUT = re.compile(
+    r"name|type|kind|len|length|size|count|ur[il]s?|path|file|dir|days?|hours?|seconds?|policy|bucket|fields?|header"
+    r"|params?|parameters?|prefix|suffix|regex|pattern|expir\w*|ttl|time\w*|limit|format|env|var|refs?|arn|alias|labels?"
+    r"|index|column|hash|algo\w*|method|endpoint|host|server|issuer|audience|scopes?|mode|status|state|errors?|message"
+    r"|rotation|class|provider|store|manager|mgr|vault|version|usage|budget|rate|ids?|required|enabled|text|callback"
+    r"|function|func|fn|generator|validator|input|binding|email|mail|sha\d*|md5|checksum|digest|fingerprint|types?",
+    re.IGNORECASE,
+)
+"""The last part of a name that says something about a secret."""
+OTHER_WORD = re.compile(
+    r"(?:i[dz]es?|i[sz]ers?|i[sz]ation|board|words?|stone|note|frame|ors?|ority|ing|ed|ers?|chain|ring|port|age)(?![a-z])",
+    re.IGNORECASE,
+)
+"""What makes another word of `key`, `token` or `auth`, as in keyboard, tokenizer and author."""
+PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
+TYPE_NAME = re.compile(r"[A-Za-z]{0,6}\d{0,2}(?:[A-Z][a-z]{2,12}){2,6}\d{0,2}")
+PUBLIC_PARTS = words(
+    """public publishable cache primary foreign sort partition idempotency object etag group event lookup dedup
+    composite unique csrf xsrf page next continuation sync bos eos pad unk max min num total stop prompt completion
+    translation map row site host sub mon tur hoc joc don whis"""
+)
+"""What stands right before `key` or `token` in the name of what everybody may know."""
+SHORT = frozenset({"pass", "pw", "pwd"})
+LISTED = re.compile(r"[\"'`]{1,3}\s{0,4},")
+BARE = frozenset({"key", "keys", "auth", "authorization", "token", "tokens"})
+PASSWORD = re.compile(
+    r"passw(?:or[dt]|d)|passphrase|passcode|kennwort|[a-z0-9]_pass\b|[a-z0-9]_?pwd\b|(?-i:[a-z]Pass\b)|:_pass",
+    re.I,
+)
+INTRODUCED = re.compile(
+    r"(?:[=:：＝>]|(?<!\w)(?:is|was|lautet|ist|war|est|era|es|é|è|to|hier|это|jest|är)(?=\s)|[是为為は])\s*[\"'`“«]*$",
+    re.I,
+)
+COMPOUND = re.compile(
+    r"(?:api|access|secret|auth|master|encryption|signing|client)[_ -]?(?:key|token|secret)[\"']?\s+[\"'`]?$",
+    re.I,
+)
+PIECE = re.compile(r"[A-Za-z0-9_-]+")
+DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def credential(value: str, text: str, start: int) -> bool:
+    """The value behind a credential's name is a credential: real, and as random as its name asks for."""
+    if not real(value) or TYPE_NAME.fullmatch(value):
+        return False
+    before = text[max(0, start - LOOK_BACK) : start][::-1]
+    found = BACKWARDS.match(before)
+    name = found[1][::-1] if found else ""
+    if LISTED.match(before) and (found is None or not _argument(value, before[found.end() :])):
+        return False
+    last = name.rpartition(".")[2] or name
+    named = NAMED_BY.match(last)
+    if named is not None and _about(named[2]):
+        return False
+    if PASSWORD.search(name):
+        return _password(value, before)
+    public = named is not None and PARTS.findall(named[1])[-1:]
+    return not (public and public[0].lower() in PUBLIC_PARTS) and mixed(value) and _random(value, last.strip("-_$@"))
+
+
+def _about(rest: str) -> bool:
+    """What a name has behind its keyword says that the secret itself is elsewhere."""
+    parts = PARTS.findall(rest)
+    return bool(OTHER_WORD.match(rest)) or (bool(parts) and ABOUT.fullmatch(parts[-1]) is not None)
+
+
+def _argument(value: str, before: str) -> bool:
+    """Of `("name", "value")`, and no word of a list of words."""
+    return before[:2] in ('"(', "'(") and len(value) >= 12 and mixed(value)
+
+
+def _password(value: str, before: str) -> bool:
+    if before[:1] in "[(":
+        return strong(value)
+    if not value.isalnum():
+        return mixed(value) or (len(value) >= 16 and slug(value) and before[:1] in "=\"'")
+    if not value.isalpha():
+        return len(value) >= 6
+    return len(value) >= 8 and not wordy(value) and entropy_bits(value) >= 2.3
+
+
+def _random(value: str, name: str) -> bool:
+    name = name.lower()
+    if name in SHORT:
+        return len(value) >= 6
+    if name not in BARE:
+        return len(value) >= 10
+    if name in ("key", "keys", "auth"):
+        public = UUID_SHAPED.match(value) or DIGEST.fullmatch(value) or readable(value)
+        return len(value) >= 16 and not public and entropy_bits(value) >= 3
+    return len(value) >= 10 and entropy_bits(value) >= 2.5
+
+
+def said_password(value: str, text: str, start: int) -> bool:
+    """Real where a verb or a sign introduces it; right after the word it must look like a password by itself."""
+    if not real(value) or TYPE_NAME.fullmatch(value):
+        return False
+    return strong(value) or bool(INTRODUCED.search(text[max(0, start - 12) : start]))
+
+
+def said_key(value: str, text: str, start: int) -> bool:
+    """Real and mixed where a verb introduces it; right after the name it must be long and of one piece."""
+    if not real(value) or not mixed(value):
+        return False
+    before = text[max(0, start - LOOK_BACK) : start]
+    if INTRODUCED.search(before):
+        return True
+    piece = len(value) >= 24 and PIECE.fullmatch(value) is not None
+    return piece and bool(COMPOUND.search(before) or (dense(value) and entropy_bits(value) >= 3.5))
+
+
+def unknown_key(value: str, text: str, _start: int) -> bool:
+    """Random letters that are no part of a public key or a certificate."""
+    public = "PUBLIC KEY" in text or "CERTIFICATE" in text
+    return not public and random(value) and real(value) and not readable(value)

@@ -1,0 +1,81 @@
+"""Why a text is judged as it is: each form of it, what was found there, and how long that took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+
+from sparkgate.policy.finding import ANYWHERE, Overrun, Where
+from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.rules import Rule
+from sparkgate.policy.view import View
+from sparkgate.policy.views import Expanded, accepts, views
+
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One finding in one form; `counts` is False where such a finding says nothing in that form."""
+
+    rule: str
+    cls: str
+    verdict: str
+    start: int
+    end: int
+    checks: tuple[str, ...]
+    counts: bool
+    why: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of the text; `name` tells what was done to it, the last thing first."""
+
+    name: str
+    size_chars: int
+    elapsed_us: int
+    seen: tuple[Seen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All forms, and the decision that comes of them."""
+
+    decision: Decision
+    forms: tuple[Form, ...]
+
+
+def explain(policy: Policy, text: str, where: Where = ANYWHERE) -> Explanation:
+    """The decision over a text, and every form and finding behind it; without the text itself."""
+    forms: list[Form] = []
+    try:
+        for view in views(text):
+            forms.append(_form(policy, view))
+    except (Overrun, Expanded):
+        pass  # the decision says so
+    return Explanation(policy.judge(text, where), tuple(forms))
+
+
+def _form(policy: Policy, view: View) -> Form:
+    begun = perf_counter()
+    hits = policy.find(view, monotonic() + PATIENCE_S)
+    elapsed_us = round((perf_counter() - begun) * 1e6)
+    seen = []
+    for hit in hits:
+        rule = hit.rule
+        checks, source = (rule.check_names, rule.source) if isinstance(rule, Rule) else ((), "")
+        counts = accepts(view, rule, hit.start, hit.end)
+        span = view.span(hit.start, hit.end)
+        seen.append(Seen(rule.id, rule.cls, rule.verdict, *span, checks, counts, rule.why, source))
+    return Form(chain(view), len(view.text), elapsed_us, tuple(seen))
+
+
+def chain(view: View) -> str:
+    """ "base64 of percent of raw"."""
+    names = [view.name]
+    while view.of is not None:
+        view = view.of
+        names.append(view.name)
+    return " of ".join(names)

@@ -1,0 +1,187 @@
+"""Encodings of text within text, each as the edits that take it off where it stands."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from sparkgate.policy.view import Edit, View, rewrite
+
+Gate = Callable[[str], object]
+MIN_BYTES = 6
+"""Text that is shorter is not looked for. The patterns below say the same of what encodes it."""
+
+_PERCENT = re.compile(r"(?:%(?:25)*[0-9A-Fa-f]{2})+")
+_ONE_PERCENT = re.compile(r"%(?:25)*([0-9A-Fa-f]{2})")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};)")
+_ESCAPE = re.compile(
+    r"\\u\{([0-9A-Fa-f]{1,6})\}|(?:\\|%|U\+)u?([0-9A-Fa-f]{4})(?![0-9A-Fa-f])|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})"
+    r"|\\x([0-9A-Fa-f]{2})"
+)
+_OCTAL = re.compile(r"(?:\\[0-3][0-7]{2}){4,}")
+_QUOTED = re.compile(r"(?:=[0-9A-F]{2}){4,}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_BASE64_PARTS = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9_-]{16,}={0,2}|[A-Za-z0-9]{16,}={0,2}")
+_ASCII_FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef")
+"""Where a group of four begins, in the base64 of ASCII text: its first bit is 0."""
+_BASE32 = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{16,}|[a-z2-7]{16,})={0,6}(?![A-Za-z0-9=])")
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0[xX])?((?:[0-9A-Fa-f]{2}){8,})(?![0-9A-Za-z])")
+_HEX_LIST = re.compile(
+    r"(?<![0-9A-Za-z])(?:(?:0x)?[0-9A-Fa-f]{2}(?:[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}){7,}|(?:0x[0-9A-Fa-f]{2}){8,})"
+    r"(?![0-9A-Za-z])"
+)
+_CODES = re.compile(r"(?<![0-9])[0-9]{2,3}(?:[ ,;]{1,2}[0-9]{2,3}){7,}(?![0-9])")
+_PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]{6,}")
+
+
+def readable(data: bytes) -> str | None:
+    """Bytes that are text, as UTF-8 or, without the high bytes, UTF-16; None for others."""
+    data = data.rstrip(b"\0")
+    if len(data) >= 2 * MIN_BYTES and data[1::2].strip(b"\0") == b"":
+        data = data[::2]
+    if not _PRINTABLE.fullmatch(data):
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _percent(text: str) -> Iterator[Edit]:
+    """Each character by itself, so that no more is withheld than must be."""
+    for run in _PERCENT.finditer(text):
+        data = bytes.fromhex("".join(_ONE_PERCENT.findall(run[0])))
+        stops = [match.end() for match in _ONE_PERCENT.finditer(text, run.start(), run.end())]
+        start, place = run.start(), 0
+        for character in data.decode("utf-8", "surrogateescape"):
+            place += 1 if "\udc80" <= character <= "\udcff" else len(character.encode())
+            end = stops[place - 1]
+            if not "\udc80" <= character <= "\udcff":
+                yield start, end, character
+            start = end
+
+
+def _entities(text: str) -> Iterator[Edit]:
+    for match in _ENTITY.finditer(text):
+        meant = html.unescape(match[0])
+        if meant != match[0]:
+            yield match.start(), match.end(), meant
+
+
+def _escapes(text: str) -> Iterator[Edit]:
+    for match in _ESCAPE.finditer(text):
+        code = int(next(filter(None, match.groups())), 16)
+        if code < 0xD800 or 0xE000 <= code < 0x110000:
+            yield match.start(), match.end(), chr(code)
+
+
+def _octal(text: str) -> Iterator[Edit]:
+    return _runs(text, _OCTAL, lambda word: bytes(int(one, 8) & 255 for one in word.split("\\")[1:]))
+
+
+def _quoted(text: str) -> Iterator[Edit]:
+    return _runs(text, _QUOTED, lambda word: bytes.fromhex(word.replace("=", "")))
+
+
+def _hex(text: str) -> Iterator[Edit]:
+    return _runs(text, _HEX, lambda word: bytes.fromhex(word.lower().removeprefix("0x")))
+
+
+def _hex_list(text: str) -> Iterator[Edit]:
+    return _runs(text, _HEX_LIST, lambda word: bytes.fromhex(re.sub(r"[ :,;-]|0x", "", word)))
+
+
+def _codes(text: str) -> Iterator[Edit]:
+    """Numbers of characters; one beyond a byte ends it."""
+    return _runs(text, _CODES, lambda word: bytes(map(int, re.findall("[0-9]+", word))))
+
+
+def _base32(text: str) -> Iterator[Edit]:
+    def decoded(word: str) -> bytes:
+        bare = word.rstrip("=").upper()
+        return base64.b32decode(bare + "=" * (-len(bare) % 8))
+
+    return _runs(text, _BASE32, decoded)
+
+
+def _runs(text: str, pattern: re.Pattern[str], decode: Callable[[str], bytes]) -> Iterator[Edit]:
+    """The matches whose decoded form is text."""
+    for match in pattern.finditer(text):
+        try:
+            meant = readable(decode(match[0]))
+        except ValueError:
+            continue
+        if meant is not None:
+            yield match.start(), match.end(), meant
+
+
+def _base64(text: str) -> Iterator[Edit]:
+    """Words of either alphabet, and their parts where both are mixed, as in a path."""
+    for word in _BASE64.finditer(text):
+        found = list(_from_base64(text, *word.span()))
+        if not found and {*"+/"} & {*word[0]} and {*"_-"} & {*word[0]}:
+            parts = _BASE64_PARTS.finditer(text, *word.span())
+            found = [edit for part in parts for edit in _from_base64(text, *part.span())]
+        if not found and "/" in word[0]:
+            places = [match.span() for match in re.finditer("[^/]{16,}", word[0])]
+            found = [e for i, j in places for e in _from_base64(text, word.start() + i, word.start() + j)]
+        yield from found
+
+
+def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
+    """What hangs on other characters is tried from the next three on, too."""
+    bare = text[start:end].rstrip("=")
+    for skipped in range(4):
+        word = bare[skipped:]
+        if len(word) % 4 == 1 or not _ASCII_FIRST.issuperset(word[:8:4]):
+            continue
+        try:
+            data = base64.b64decode(word + "=" * (-len(word) % 4), b"-_" if "-" in word or "_" in word else None)
+        except ValueError:
+            continue
+        if (meant := readable(data)) is not None:
+            yield start + skipped, end, meant
+            return
+
+
+_LONG = re.compile(r"[A-Za-z0-9]{16}").search
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{16}").search
+_CAPITAL = re.compile(r"(?=[a-z0-9+/_-]{0,15}[A-Z])[A-Za-z0-9+/_-]{16}").search
+_LISTED = re.compile(
+    r"[0-9A-Fa-f]{2}[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
+).search
+
+
+def _base64_sized(text: str) -> bool:
+    """Whether a word is long enough, with a capital early on: text in base64 has one in nearly every group."""
+    return bool(_RUN(text)) and bool(_CAPITAL(text))
+
+
+UNWRAP: Mapping[str, tuple[Gate, Callable[[str], Iterator[Edit]]]] = {
+    "percent": (lambda text: "%" in text, _percent),
+    "entities": (lambda text: "&" in text, _entities),
+    "escapes": (lambda text: "\\" in text or "%u" in text or "U+" in text, _escapes),
+    "octal": (lambda text: "\\" in text, _octal),
+    "quoted-printable": (lambda text: text.count("=") > 3, _quoted),
+    "hex-list": (_LISTED, _hex_list),
+    "codes": (_LISTED, _codes),
+    "hex": (_LONG, _hex),
+    "base32": (_LONG, _base32),
+    "base64": (_base64_sized, _base64),
+}
+"""Name → (whether it may be there at all, what takes it off)."""
+
+
+def unwrapped(view: View) -> View | None:
+    """The form without one layer of every encoding that is there; None when there is none."""
+    at, closed = view, None
+    for name, (possible, edits) in UNWRAP.items():
+        if possible is closed:
+            continue
+        if possible(at.text):
+            at = rewrite(at, name, edits(at.text)) or at
+        else:
+            closed = possible
+    return None if at is view else at

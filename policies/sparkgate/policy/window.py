@@ -1,0 +1,215 @@
+"""What left a moment ago, so that a secret cut into pieces is stopped at the piece that completes it.
+
+Of a text that left, only those words are kept that may be pieces, and in memory alone: after a restart they are taken
+from the log, which holds what left anyway. Pieces of several texts are put together in a bounded number of ways, and
+a finding counts that reaches over two texts, the newest being one of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from time import monotonic, perf_counter
+
+from sparkgate.policy.assemble import Form, Part, firm, forms, likely
+from sparkgate.policy.audit import Caller
+from sparkgate.policy.finding import Class, Finding, Named, Overrun, Withheld
+from sparkgate.policy.judge import Decision
+from sparkgate.policy.pieces import Cut, Piece, cut
+
+JOINED = "joined-texts"
+"""Reason of a block that the text by itself does not give rise to."""
+CLASSES: frozenset[Class] = frozenset({"secret", "pii"})
+MAX_FORMS = 48
+"""Most forms judged for one text in one lane."""
+SHARED_CHARS = 6
+"""What a piece and one that was held back have in common when it is the same once more, a little shorter or longer."""
+Find = Callable[[str, float], Sequence[Finding]]
+"""(text, deadline in seconds of time.monotonic) → findings; `Rulebook.find` is one."""
+
+
+def lanes_of(caller: Caller) -> tuple[str, str]:
+    """The session, and the person: who connects again has another session, and a host may call itself anything."""
+    return f"session {caller.session}", f"uid {caller.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is kept of a text that left, or was held back for `rule`."""
+
+    at_s: float
+    cut: Cut
+    rule: Named | None = None
+
+    @property
+    def size_chars(self) -> int:
+        return sum(len(piece.text) for piece in self.cut.pieces)
+
+
+@dataclass(slots=True)
+class Lane:
+    """Of one session or person, the oldest first."""
+
+    left: deque[Left] = field(default_factory=deque)
+    held: deque[Left] = field(default_factory=lambda: deque(maxlen=8))
+
+
+class Window:
+    """The texts with odd words that left last, by lane. Safe to use from several threads.
+
+    Args:
+        queries: most texts looked back at.
+        chars: most characters of their pieces.
+        minutes: how long a text is looked back at.
+        lanes: most sessions and persons; the one that sent nothing for the longest time is forgotten first.
+    """
+
+    def __init__(self, *, queries: int = 12, chars: int = 6000, minutes: float = 30, lanes: int = 256) -> None:
+        self.queries = queries
+        self.chars = chars
+        self.seconds = minutes * 60
+        self.lanes = lanes
+        self._lanes: OrderedDict[str, Lane] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def admit(
+        self, lanes: Sequence[str], sent: str, now_s: float, find: Find, *, given: str = "", deadline_s: float = 0.25
+    ) -> Decision | None:
+        """None when `sent` may leave, and it counts as having left from then on; else a block. Never raises.
+
+        Args:
+            lanes: whose window it is; a finding in one of them is enough.
+            sent: what is about to leave.
+            now_s: seconds of a clock that does not go back.
+            find: the rules.
+            given: the text that it was made from, in which spans are told; `sent` when empty.
+            deadline_s: seconds for all of it; past them the answer is a block.
+        """
+        start = perf_counter()
+        try:
+            decision = self._admit(lanes, sent, now_s, find, monotonic() + deadline_s)
+        except Overrun:
+            decision = Decision("block", "", reason="policy-deadline")
+        except Exception:
+            decision = Decision("block", "", reason="policy-fault")
+        if decision is None:
+            return None
+        return _told_in(replace(decision, elapsed_us=round((perf_counter() - start) * 1e6)), sent, given or sent)
+
+    def remember(self, lanes: Sequence[str], sent: str, at_s: float) -> None:
+        """A text that left before, the oldest first: what the log tells after a restart."""
+        kept = cut(sent)
+        if kept:
+            with self._lock:
+                self._keep(lanes, Left(at_s, kept))
+
+    def _admit(self, lanes: Sequence[str], sent: str, now_s: float, find: Find, deadline: float) -> Decision | None:
+        kept = cut(sent)
+        if kept is None:
+            return None
+        with self._lock:
+            judged: list[Sequence[Cut]] = []
+            for lane in map(self._lane, lanes):
+                recent = self._recent(lane, now_s)
+                found = _again(lane.held, kept) or (None if recent in judged else _first(recent, kept, find, deadline))
+                judged.append(recent)
+                if found:
+                    self._hold(lanes, Left(now_s, replace(kept, pieces=found[1]), found[0]))
+                    return _block(*found)
+            self._keep(lanes, Left(now_s, kept))
+        return None
+
+    def _lane(self, name: str) -> Lane:
+        lane = self._lanes.setdefault(name, Lane())
+        self._lanes.move_to_end(name)
+        while len(self._lanes) > self.lanes:
+            self._lanes.popitem(last=False)
+        return lane
+
+    def _recent(self, lane: Lane, now_s: float) -> list[Cut]:
+        """What is looked back at; what is too old is dropped."""
+        for group in (lane.left, lane.held):
+            while group and group[0].at_s < now_s - self.seconds:
+                group.popleft()
+        while len(lane.left) > self.queries or sum(one.size_chars for one in lane.left) > self.chars:
+            lane.left.popleft()
+        return [one.cut for one in lane.left]
+
+    def _keep(self, lanes: Sequence[str], left: Left) -> None:
+        for lane in map(self._lane, lanes):
+            # Time that seems to go back is the time it was.
+            lane.left.append(replace(left, at_s=max(left.at_s, lane.left[-1].at_s)) if lane.left else left)
+
+    def _hold(self, lanes: Sequence[str], left: Left) -> None:
+        for lane in map(self._lane, lanes):
+            lane.held.append(left)
+
+
+def _first(recent: Sequence[Cut], newest: Cut, find: Find, deadline: float) -> tuple[Named, tuple[Piece, ...]] | None:
+    """The first finding that reaches over several texts: its rule, and the pieces of the newest that it takes."""
+    for form in islice(forms([*recent, newest]), MAX_FORMS) if recent else ():
+        hits = find(form.view.text, deadline)
+        for hit in hits:
+            parts = form.within(hit.start, hit.end)
+            mine = tuple(part.piece for part in parts if part.place == len(recent))
+            if mine and _counts(hit, hits, parts) and _stands(form, hit, find, deadline):
+                return hit.rule, mine
+    return None
+
+
+def _counts(hit: Finding, hits: Sequence[Finding], parts: Sequence[Part]) -> bool:
+    """Whether a finding is of a kind that is looked for, and its parts may belong together."""
+    if hit.rule.cls not in CLASSES or hit.rule.verdict == "allow" or not likely(parts):
+        return False
+    shields = (one for one in hits if one.rule.verdict == "allow")
+    return hit.rule.cls == "secret" or (
+        firm(parts) and not any(shield.start <= hit.start and hit.end <= shield.end for shield in shields)
+    )
+
+
+def _stands(form: Form, hit: Finding, find: Find, deadline: float) -> bool:
+    """Whether it is found by what it is; by a name before it, only if that was said beside the pieces."""
+    if form.named:
+        return hit.start == form.spans[0][0]
+    alone = form.around(hit.start, hit.end)
+    return any(one.rule.id == hit.rule.id for one in find(alone, deadline))
+
+
+def _again(held: Iterable[Left], newest: Cut) -> tuple[Named, tuple[Piece, ...]] | None:
+    """A piece that was held back comes once more."""
+    for left in held:
+        mine = tuple(piece for piece in newest.pieces if any(_alike(piece.text, one.text) for one in left.cut.pieces))
+        if mine and left.rule:
+            return left.rule, mine
+    return None
+
+
+def _alike(word: str, held: str) -> bool:
+    if len(word) < SHARED_CHARS or len(held) < SHARED_CHARS:
+        return word == held
+    return any(held[at : at + SHARED_CHARS] in word for at in range(len(held) - SHARED_CHARS + 1))
+
+
+def _block(rule: Named, pieces: Sequence[Piece]) -> Decision:
+    start, end = min(piece.start for piece in pieces), max(piece.end for piece in pieces)
+    finding = Withheld(rule.id, rule.cls, start, end, "", "block", rule.why)
+    return Decision("block", "", (finding,), reason=JOINED, spans=tuple((one.start, one.end) for one in pieces))
+
+
+def _told_in(decision: Decision, sent: str, given: str) -> Decision:
+    """The same with its spans in the text as it was given, and over all of it when they cannot be told."""
+    if sent == given:
+        return decision
+
+    def place(start: int, end: int) -> tuple[int, int]:
+        at = given.find(sent[start:end])
+        return (at, at + end - start) if at >= 0 else (0, len(given))
+
+    found = []
+    for one in decision.findings:
+        start, end = place(one.start, one.end)
+        found.append(replace(one, start=start, end=end))
+    return replace(decision, findings=tuple(found), spans=tuple(place(*span) for span in decision.spans))

@@ -1,0 +1,147 @@
+"""Checks tell a secret from a word, a person's number from any other, and an address from a version."""
+
+from __future__ import annotations
+
+import random
+import string
+from time import monotonic
+
+import pytest
+
+from sparkgate.policy import wording
+from sparkgate.policy.checks import CHECKS
+from sparkgate.policy.rules import Rulebook, shipped
+from sparkgate.policy.samples import fill
+
+BOOK = Rulebook(shipped())
+WRITTEN = (
+    "{name}={value}",
+    "{name}: {value}",
+    '{name} := "{value}"',
+    '"{name}" => "{value}"',
+    "<{name}>\n  {value}\n</{name}>",
+)
+SECRET_NAMES = (
+    "ZORP_TOKEN",
+    "zorpToken",
+    "zorp.api.key",
+    "x-zorp-secret",
+    "PAGERDUTY_TOKEN",
+    "clientSecret",
+    "DB_PASSWORD",
+)
+PUBLIC_NAMES = (
+    "next_page_token",
+    "cacheKey",
+    "primary_key",
+    "csrf-token",
+    "TOKEN_BUCKET",
+    "keyboard",
+    "author",
+    "secretName",
+)
+
+
+def found(text: str) -> set[str]:
+    return {hit.rule.id for hit in BOOK.find(text, monotonic() + 30) if hit.rule.verdict != "allow"}
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_value_behind_the_name_of_a_secret_is_one_however_it_is_written(form: str, name: str) -> None:
+    assert "named-credential" in found(form.format(name=name, value=fill("{mixed:22}")))
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_value_behind_another_name_is_none(form: str, name: str) -> None:
+    assert "named-credential" not in found(form.format(name=name, value=fill("{mixed:22}")))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "$ZORP",
+        "${ZORP}",
+        "{{ zorp }}",
+        "<zorp>",
+        "changeme",
+        "your-zorp-here",
+        "xxxxxxxxxxxxxxxx",
+        "sk-...",
+        "hashedValue",
+        "string",
+        "os.environ['Z']",
+        "zorp_token",
+        "PKCS7PrivateKeyTypes",
+        "settings[2]",
+    ],
+)
+@pytest.mark.parametrize("name", ["password", "api_key", "token"])
+def test_what_stands_for_a_secret_is_none(name: str, value: str) -> None:
+    assert found(f"{name} = {value}") == set()
+
+
+@pytest.mark.parametrize("value", ["correcthorse", "hunterxabcd", "Ab3{x9!kq", "84120933", "tiger-lily-monsoon-77"])
+def test_a_password_needs_no_digits_where_its_name_is_plain(value: str) -> None:
+    assert "named-credential" in found(f"password={value}")
+
+
+def test_random_words_are_told_from_names_digests_and_texts() -> None:
+    source = random.Random(7)
+    words = ["".join(source.choices(string.ascii_letters + string.digits, k=40)) for _ in range(400)]
+    assert sum(map(wording.random, words)) >= 380
+    for name in ("Qwen3-Coder-480B-A35B-Instruct-FP8-dynamic", "Qwen3Coder480BA35BInstructFP8", fill("{hex:40}")):
+        assert not wording.random(name)
+    assert not wording.random("VGhlIG5hbWUgb2YgdGhlIHNvbmcgaXMgY2FsbGVk")
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("card-named", "501800000009", "501800000008"),
+        ("verhoeff", "2345 6789 0124", "2345 6789 0120"),
+        ("iso7064", "86 095 742 719", "86 095 742 718"),
+        ("french-nir", "2 55 08 14 168 025 38", "2 55 08 14 168 025 39"),
+        ("spanish-dni", "12345678Z", "12345678A"),
+        ("spanish-dni", "Z8078221M", "Z8078221N"),
+        ("finnish-hetu", "131052-308T", "131052-308U"),
+        ("singapore-nric", "S2740116C", "S2740116D"),
+        ("personnummer", "811228-9874", "811228-9875"),
+        ("born", "960121-1234567", "991399-1234567"),
+        ("turkish-id", "10000000146", "10000000147"),
+        ("identity-number", "RSSMRA85T10A562S", "ABCDEF12Z34G567H"),
+        ("identity-number", "MORGA657054SM9IJ", "MORGA600054SM9IJ"),
+        ("public-ipv6", "2400:c401::5054:ff:fe1b:b031", "2001:db8::1"),
+        ("ticket", "ALDER-1423", "CVE-2025"),
+        ("filled", "sk-ant-aaaaaaaaaaaaaaaaaaaaaaaa", "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx"),
+        ("mixed", "k7Wq9zLw2", "vllm-7d9f8b6c5d-x2kqz"),
+    ],
+)
+def test_a_number_is_told_from_the_near_miss(name: str, good: str, bad: str) -> None:
+    assert CHECKS[name](good, good, 0) and not CHECKS[name](bad, bad, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ssh to 84.23.117.9 fails", True),
+        ("getting 179.177.214.91 blocked", True),
+        ("connect 5.9.1.2:8443", True),
+        ("update V8 to 9.7.106.18", False),
+        ("version 84.23.117.9", False),
+        ("17.5.1.2 office build number", False),
+        ("88.88.88.88 in an example", False),
+    ],
+)
+def test_a_public_address_is_told_from_a_version(text: str, address: bool) -> None:
+    assert ("public-ipv4" in found(text)) == address
+
+
+def test_every_check_answers_for_any_value() -> None:
+    source = random.Random(3)
+    signs = string.ascii_letters + string.digits + " -_./:@+=$<>{}[]()é中\n"
+    for _ in range(300):
+        text = "".join(source.choices(signs, k=40))
+        for name in ("real", "filled", "mixed", "strong", "credential", "said-key", "said-password", "unknown-key"):
+            assert CHECKS[name](text[5:30], text, 5) in (True, False)

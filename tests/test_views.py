@@ -1,0 +1,212 @@
+"""A secret that was dressed up is seen in one of the views, and cut out of the text where it stood."""
+
+from __future__ import annotations
+
+import base64
+import html
+import random
+import re
+import string
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+
+from sparkgate.policy.judge import Policy
+from sparkgate.policy.rules import Rule, parse, shipped
+from sparkgate.policy.samples import fill
+from sparkgate.policy.view import Mirror, View, rewrite
+from sparkgate.policy.views import views
+
+PATIENCE_S = 30.0
+POLICY = Policy(shipped(), deadline_s=PATIENCE_S)
+TOKENS = {
+    "huggingface": fill("hf_{mixed:34}"),
+    "github": fill("ghp_{mixed:36}"),
+    "openrouter": fill("sk-or-v1-{hex:64}"),
+    "gitlab": fill("glpat-{mixed:20}"),
+    "tavily": fill("tvly-dev-{mixed:32}"),
+}
+LATIN_TO_OTHERS = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")
+
+
+MATHEMATICS = {
+    **{97 + place: chr(0x1D5BA + place) for place in range(26)},
+    **{65 + place: chr(0x1D5A0 + place) for place in range(26)},
+}
+
+
+def every(word: str, size: int, sign: str) -> str:
+    return sign.join(word[at : at + size] for at in range(0, len(word), size))
+
+
+def b64(word: str) -> str:
+    return base64.b64encode(word.encode()).decode()
+
+
+DISGUISES: dict[str, Callable[[str], str]] = {
+    "percent": lambda word: "".join(f"%{ord(one):02x}" for one in word),
+    "percent of percent": lambda word: quote("".join(f"%{ord(one):02X}" for one in word)),
+    "percent of percent of percent": lambda word: quote(quote(quote("".join(f"%{ord(one):02X}" for one in word)))),
+    "every second character in percent": lambda word: "".join(
+        f"%{ord(one):02x}" if place % 2 else one for place, one in enumerate(word)
+    ),
+    "decimal entities": lambda word: "".join(f"&#{ord(one)};" for one in word),
+    "hexadecimal entities": lambda word: "".join(f"&#x{ord(one):x};" for one in word),
+    "unicode escapes": lambda word: "".join(f"\\u{ord(one):04x}" for one in word),
+    "braced escapes": lambda word: "".join(f"\\u{{{ord(one):x}}}" for one in word),
+    "byte escapes": lambda word: "".join(f"\\x{ord(one):02x}" for one in word),
+    "octal escapes": lambda word: "".join(f"\\{ord(one):03o}" for one in word),
+    "quoted-printable": lambda word: "".join(f"={ord(one):02X}" for one in word),
+    "base64": b64,
+    "base64 without padding": lambda word: b64(word).rstrip("="),
+    "base64 for URLs": lambda word: base64.urlsafe_b64encode(word.encode()).decode().rstrip("="),
+    "base64 of base64": lambda word: b64(b64(word)),
+    "base64 of UTF-16": lambda word: base64.b64encode(word.encode("utf-16-le")).decode(),
+    "base64 of a line": lambda word: b64(f"api_key={word}\n"),
+    "base64 over lines": lambda word: every(b64(word), 20, "\n"),
+    "base64 in percent": lambda word: quote(b64(word), safe=""),
+    "base32": lambda word: base64.b32encode(word.encode()).decode(),
+    "base32 in lower case": lambda word: base64.b32encode(word.encode()).decode().lower().rstrip("="),
+    "hex": lambda word: word.encode().hex(),
+    "hex in capitals": lambda word: word.encode().hex().upper(),
+    "hex with blanks": lambda word: word.encode().hex(" "),
+    "hex with colons": lambda word: word.encode().hex(":"),
+    "hex of each byte": lambda word: " ".join(f"0x{one:02x}" for one in word.encode()),
+    "hex of each byte in a row": lambda word: "".join(f"0x{one:02x}" for one in word.encode()),
+    "hex of base64": lambda word: b64(word).encode().hex(),
+    "numbers of characters": lambda word: " ".join(str(ord(one)) for one in word),
+    "letters apart": lambda word: " ".join(word),
+    "letters apart by lines": lambda word: "\n".join(word),
+    "letters apart by dots": lambda word: ".".join(word),
+    "groups apart": lambda word: every(word, 4, " "),
+    "groups apart by slashes": lambda word: every(word, 5, "/"),
+    "groups apart by pipes": lambda word: every(word, 4, "|"),
+    "groups apart by commas": lambda word: every(word, 6, ","),
+    "groups apart by stars": lambda word: every(word, 4, "*"),
+    "cut by a line": lambda word: f"{word[:14]}\n{word[14:]}",
+    "cut by an indented line": lambda word: f"{word[:14]}\\\n    {word[14:]}",
+    "cut by a tab": lambda word: f"{word[:14]}\t{word[14:]}",
+    "cut by a wide blank": lambda word: f"{word[:14]}\u2003{word[14:]}",
+    "a sum of texts": lambda word: f'"{word[:9]}" + "{word[9:]}"',
+    "a row of texts": lambda word: f"'{word[:9]}' '{word[9:20]}', '{word[20:]}'",
+    "backwards": lambda word: word[::-1],
+    "backwards in base64": lambda word: b64(word)[::-1],
+    "half the alphabet on": lambda word: word.translate(
+        str.maketrans(
+            string.ascii_letters,
+            string.ascii_lowercase[13:]
+            + string.ascii_lowercase[:13]
+            + string.ascii_uppercase[13:]
+            + string.ascii_uppercase[:13],
+        )
+    ),
+    "full width": lambda word: "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in word),
+    "letters of mathematics": lambda word: word.translate(MATHEMATICS),
+    "letters of others": lambda word: word.translate(LATIN_TO_OTHERS),
+    "marks on letters": lambda word: "".join(one + "\u0336" for one in word),
+    "invisible between": lambda word: "\u200b".join(word),
+    "tags between": lambda word: "\U000e0061".join(word),
+    "two parameters": lambda word: f"https://a.test/x?p={word[:15]}&lang=en&q={word[15:]}",
+    "four parameters": lambda word: "https://a.test/x?p=" + every(word, -(-len(word) // 4), "&q="),
+    "two parts of a path": lambda word: f"https://a.test/1/{word[:15]}/b/{word[15:]}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("name", DISGUISES)
+def test_a_token_is_found_however_it_is_dressed_up(name: str, token: str) -> None:
+    text = f"why is this rejected: {DISGUISES[name](TOKENS[token])} on the spark"
+    assert POLICY.judge(text).verdict == "block"
+
+
+def redacting() -> Policy:
+    """Rules that redact what the shipped ones block, so that what is left can be looked at."""
+    table = {
+        "id": "zorp-token",
+        "class": "secret",
+        "verdict": "redact",
+        "keywords": ["zq_"],
+        "pattern": r"(?<![A-Za-z0-9])zq_[A-Za-z0-9]{24}(?![A-Za-z0-9])",
+        "replacement": "[zorp]",
+        "why": "A zorp token.",
+        "source": "Zorp handbook",
+        "leaks": ["zq_{mixed:24}"],
+        "clean": ["zq_ prefix"],
+    }
+    rule: Rule = parse(table, "x")
+    return Policy([rule], deadline_s=PATIENCE_S)
+
+
+ZORP = fill("zq_{mixed:24}")
+
+
+@pytest.mark.parametrize("name", [name for name in DISGUISES if not re.search("param|path|line$|row|sum", name)])
+def test_what_is_cut_out_is_the_dressed_up_token_and_nothing_beside_it(name: str) -> None:
+    decision = redacting().judge(f"before {DISGUISES[name](ZORP)} after")
+    assert (decision.verdict, decision.released) == ("redact", "before [zorp] after")
+
+
+def test_a_view_leads_back_to_the_text_it_was_made_from() -> None:
+    given = View("raw", "ab%20cd%41")
+    view = rewrite(given, "percent", [(2, 5, " "), (7, 10, "A")])
+    assert view is not None and view.text == "ab cdA"
+    assert [view.span(*span) for span in ((0, 2), (2, 3), (1, 4), (4, 6), (5, 6))] == [
+        (0, 2), (2, 5), (1, 6), (6, 10), (7, 10),
+    ]  # fmt: skip
+    turned = Mirror("reversed", view.text[::-1], view)
+    assert turned.span(0, 1) == (7, 10) and turned.span(3, 6) == (0, 5)
+
+
+def test_nothing_is_rewritten_where_there_is_nothing_to_rewrite() -> None:
+    assert rewrite(View("raw", "abc"), "percent", []) is None
+    assert [view.name for view in views("vllm 0.11 on a spark")] == ["raw"]
+
+
+def test_a_text_that_grows_beyond_measure_is_blocked() -> None:
+    decision = Policy(shipped(), deadline_s=PATIENCE_S, max_bytes=200_000).judge("\ufdfa" * 10_000)
+    assert (decision.verdict, decision.reason) == ("block", "input-expands")
+
+
+ORDINARY = [
+    "Qwen3-Coder-480B-A35B-Instruct-FP8-dynamic on vllm 0.11 with --max-num-seqs 16",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 image digest",
+    "commit 1facb869da77b84a45143f3f1b9acdff63ca64a3 of llama.cpp",
+    "https://example.com/a/b/c?page=2&lang=en&sort=desc#top",
+    "decode SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA== and 48656c6c6f2c20776f726c64",
+    "the bytes de ad be ef 00 01 02 03 04 05 and 10 20 30 40 50 60 70 80",
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+    "caf\u00e9 na\u00efve \u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d \u03b1\u03b2\u03b3",
+    "PATH=/usr/local/cuda-13.0/bin:/opt/nvidia/bin nvcc --version",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays_what_it_is(text: str) -> None:
+    decision = POLICY.judge(text)
+    assert (decision.verdict, decision.released) == ("allow", text)
+
+
+def test_no_text_whatever_makes_the_policy_raise_and_its_spans_lie_in_the_text() -> None:
+    draw = random.Random(5)
+    alphabet = string.printable + "%&#;\\u0x=+/_-\u200b\u0430\uff21\ufdfa\u0336\U000e0061\ud7ff" + TOKENS["github"]
+    for _ in range(400):
+        text = "".join(draw.choices(alphabet, k=draw.randrange(120)))
+        decision = POLICY.judge(text)
+        assert decision.reason in ("", "input-expands")
+        assert all(0 <= one.start < one.end <= len(text) for one in decision.findings)
+        assert POLICY.judge(text).findings == decision.findings
+
+
+def test_two_disguises_at_once_are_taken_off_both() -> None:
+    draw, names = random.Random(7), [name for name in DISGUISES if not re.search("param|path|row|sum", name)]
+    layered = ["percent", "decimal entities", "base64", "hex", "unicode escapes", "base32", "quoted-printable"]
+    for _ in range(60):
+        inner, outer = draw.choice(names), draw.choice(layered)
+        word = DISGUISES[inner](TOKENS["huggingface"])
+        if word.isascii():
+            assert POLICY.judge(f"see {DISGUISES[outer](word)} here").verdict == "block", (inner, outer)
+
+
+def test_entities_of_text_are_read_as_the_reader_of_a_page_reads_them() -> None:
+    assert POLICY.judge(html.escape(f'<a href="{TOKENS["github"]}">')).verdict == "block"
