@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sparkgate.policy.budget import DAY_S, HOUR_S, LIMITS, Budget, Clock, Exhausted, Limit, Spent, Unit
-from sparkgate.policy.pieces import bits
+from sparkgate.policy.recent.budget import DAY_S, HOUR_S, LIMITS, Budget, Clock, Exhausted, Limit, Spent, Unit
+from sparkgate.policy.recent.pieces import bits
 from sparkgate.policy.samples import fill
 
 LANES = ("session a", "uid 7")

@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from sparkgate.policy import wording
+from sparkgate.policy.checking import wording
 from sparkgate.policy.checks import CHECKS
 from sparkgate.policy.rules import Rulebook, shipped
 from sparkgate.policy.samples import fill

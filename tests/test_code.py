@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from sparkgate.policy import code_signs
-from sparkgate.policy.code import CodeDetector, dense, joined, line_score
-from sparkgate.policy.code_signs import Signs, signs
+from sparkgate.policy.code import signs as sign_table
+from sparkgate.policy.code.detector import CodeDetector, dense, joined, line_score
+from sparkgate.policy.code.signs import Signs, signs
 from sparkgate.policy.finding import Overrun
 
 PATIENCE_S = 30.0
 DETECTOR = CodeDetector()
 TABLE: Signs = signs()
-ROWS: Mapping[str, Any] = tomllib.loads(code_signs.FILE.read_text())
+ROWS: Mapping[str, Any] = tomllib.loads(sign_table.FILE.read_text())
 CASES: Mapping[str, Any] = tomllib.loads((Path(__file__).parent / "code_cases.toml").read_text())
 LEAKS = CASES["leak"]
 CLEAN = [(kind, text) for kind, texts in CASES["clean"].items() for text in texts]

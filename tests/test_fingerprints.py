@@ -9,11 +9,11 @@ from time import monotonic
 
 import pytest
 
-from sparkgate.policy import fingerprints
-from sparkgate.policy.code_signs import signs
+from sparkgate.policy.code import fingerprints
+from sparkgate.policy.code.fingerprints import LONG_RUN, RUN, SHINGLE, WINDOW, Fingerprints, FolderError, tokens, winnow
+from sparkgate.policy.code.own_words import own_words
+from sparkgate.policy.code.signs import signs
 from sparkgate.policy.finding import Overrun
-from sparkgate.policy.fingerprints import LONG_RUN, RUN, SHINGLE, WINDOW, Fingerprints, FolderError, tokens, winnow
-from sparkgate.policy.own_words import own_words
 
 PATIENCE_S = 30.0
 KEY = bytes(range(32))

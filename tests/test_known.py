@@ -15,12 +15,12 @@ from time import monotonic
 
 import pytest
 
-from sparkgate.policy.canary import KINDS, CanaryError, make_canary
 from sparkgate.policy.finding import Finding, Overrun
-from sparkgate.policy.known import KnownValues
-from sparkgate.policy.known_choice import chosen, embedded, trust_of
-from sparkgate.policy.known_formats import READERS
-from sparkgate.policy.known_sources import FOLDERS, SOURCES, Places, Source
+from sparkgate.policy.known.canary import KINDS, CanaryError, make_canary
+from sparkgate.policy.known.choice import chosen, embedded, trust_of
+from sparkgate.policy.known.formats import READERS
+from sparkgate.policy.known.sources import FOLDERS, SOURCES, Places, Source
+from sparkgate.policy.known.values import KnownValues
 from sparkgate.policy.samples import fill
 
 KEY = b"a key of the tests, 32 bytes long"

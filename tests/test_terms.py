@@ -10,11 +10,11 @@ from time import monotonic
 import pytest
 
 from sparkgate.policy.finding import Label, Overrun
+from sparkgate.policy.names.fold import BASE, DIGRAPH, Words, fold
+from sparkgate.policy.names.index import deletions, one_edit
+from sparkgate.policy.names.parse import keys, parse_name
+from sparkgate.policy.names.words import COMMON, ENDINGS, is_common
 from sparkgate.policy.rules import RuleError
-from sparkgate.policy.term_fold import BASE, DIGRAPH, Words, fold
-from sparkgate.policy.term_index import deletions, one_edit
-from sparkgate.policy.term_names import keys, parse_name
-from sparkgate.policy.term_words import COMMON, ENDINGS, is_common
 from sparkgate.policy.terms import NEAR_CHARS, Term, Terms, load_terms
 
 LATER = 1e9

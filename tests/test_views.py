@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import pytest
 
+from sparkgate.policy.forms.view import Mirror, View, rewrite
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule, parse, shipped
 from sparkgate.policy.samples import fill
-from sparkgate.policy.view import Mirror, View, rewrite
 from sparkgate.policy.views import views
 
 PATIENCE_S = 30.0

@@ -9,14 +9,14 @@ from itertools import pairwise
 
 import pytest
 
-from sparkgate.policy.assemble import forms
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.finding import ANYWHERE, Finding, Overrun
 from sparkgate.policy.judge import Decision, Policy
-from sparkgate.policy.pieces import cut, decoded, kind_of
+from sparkgate.policy.recent.assemble import forms
+from sparkgate.policy.recent.pieces import cut, decoded, kind_of
+from sparkgate.policy.recent.window import JOINED, MAX_FORMS, Window, lanes_of
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
-from sparkgate.policy.window import JOINED, MAX_FORMS, Window, lanes_of
 
 PATIENCE_S = 30.0
 FIND = Policy(shipped()).find_at(ANYWHERE)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from sparkgate import log
 from sparkgate.machine.processes import Process
 from sparkgate.policy.audit import AuditLog, LogUnavailable
+from sparkgate.policy.code.fingerprints import FolderError
 from sparkgate.policy.egress import Egress
-from sparkgate.policy.fingerprints import FolderError
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
-from sparkgate.policy.known_sources import Places
+from sparkgate.policy.known.sources import Places
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError

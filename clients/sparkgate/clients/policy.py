@@ -33,7 +33,7 @@ def load_policy(config_file: str | None, *, with_values: bool = False) -> Policy
 
     `with_values` takes the values that are known here and the folders that are not released, as the gate does.
     """
-    from sparkgate.policy.fingerprints import FolderError
+    from sparkgate.policy.code.fingerprints import FolderError
     from sparkgate.policy.judge import Policy
     from sparkgate.policy.rules import RuleError
     from sparkgate.settings import SettingsError, load
@@ -57,7 +57,7 @@ def _protected(limits: PolicySettings, folder: Path) -> Protected:
     """With the gate's key where it may be read, so that canaries are known; else for this call only."""
     import secrets
 
-    from sparkgate.policy.known_sources import Places
+    from sparkgate.policy.known.sources import Places
     from sparkgate.policy.protected import Protected
 
     state = Path(paths.state_dir())
@@ -106,7 +106,7 @@ def check(text: str | None, as_json: bool, jsonl: bool, explain: bool, searxng: 
 def _check_lines(rules: Policy) -> None:
     """Lines of one session are judged one after another, as queries of one caller are."""
     from sparkgate.policy.finding import ANYWHERE
-    from sparkgate.policy.window import Window
+    from sparkgate.policy.recent.window import Window
 
     window, find = Window(lanes=MANY_SESSIONS), rules.find_at(ANYWHERE)
     for line in sys.stdin.buffer:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from sparkgate.policy import checksums, wording
-from sparkgate.policy.checksums import digits_of
-from sparkgate.policy.credential import credential, said_key, said_password, unknown_key
-from sparkgate.policy.known_names import (
+from sparkgate.policy.checking import checksums, wording
+from sparkgate.policy.checking.checksums import digits_of
+from sparkgate.policy.checking.credential import credential, said_key, said_password, unknown_key
+from sparkgate.policy.checking.ordinary import (
     GENERIC_DIRS,
     GENERIC_HOSTS,
     GENERIC_USERS,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 
 from sparkgate.policy.finding import ANYWHERE, Overrun, Where
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Decision, Policy
 from sparkgate.policy.rules import Rule
-from sparkgate.policy.view import View
 from sparkgate.policy.views import Expanded, accepts, views
 
 PATIENCE_S = 5.0

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from sparkgate.policy.code import CodeDetector
+from sparkgate.policy.code.detector import CodeDetector
 from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Verdict, Where, Withheld
+from sparkgate.policy.forms.view import View, rewrite
 from sparkgate.policy.hostnames import Hostnames
 from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.rules import Rule, Rulebook, load, shipped
 from sparkgate.policy.syntax import Form, Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.view import View, rewrite
 from sparkgate.policy.views import Expanded, accepts, is_plain, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})

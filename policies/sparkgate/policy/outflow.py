@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sparkgate.policy.audit import Caller
-from sparkgate.policy.budget import CODE, DAY_S, LIMITS, PERIODS, Budget, Clock, Limit
 from sparkgate.policy.finding import Where
 from sparkgate.policy.judge import Decision, Policy
-from sparkgate.policy.window import Window, lanes_of
+from sparkgate.policy.recent.budget import CODE, DAY_S, LIMITS, PERIODS, Budget, Clock, Limit
+from sparkgate.policy.recent.window import Window, lanes_of
 
 SETTINGS: Mapping[tuple[str, int], str] = {
     (unit, period_s): f"{unit}_per_{name}"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
-from sparkgate.policy.fingerprints import Fingerprints, FolderError
-from sparkgate.policy.known import KnownValues
-from sparkgate.policy.known_sources import Places
+from sparkgate.policy.code.fingerprints import Fingerprints, FolderError
+from sparkgate.policy.known.sources import Places
+from sparkgate.policy.known.values import KnownValues
 
 VALUES_EVERY_S = 1.0
 FOLDERS_EVERY_S = 10.0

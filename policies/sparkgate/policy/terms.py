@@ -9,11 +9,11 @@ from time import monotonic
 from typing import Any
 
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.names.fold import BASE, DIGRAPH
+from sparkgate.policy.names.index import Index
+from sparkgate.policy.names.match import matches
+from sparkgate.policy.names.parse import needs_digraphs, normal, parse_name
 from sparkgate.policy.rules import RuleError, read_tables
-from sparkgate.policy.term_fold import BASE, DIGRAPH
-from sparkgate.policy.term_index import Index
-from sparkgate.policy.term_match import matches
-from sparkgate.policy.term_names import needs_digraphs, normal, parse_name
 
 NEAR_CHARS = 80
 KNOWN = {"name", "verdict", "forms", "near"}

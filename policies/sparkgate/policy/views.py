@@ -15,10 +15,10 @@ from typing import get_args
 import regex
 
 from sparkgate.policy.finding import Class, Forms, Named
-from sparkgate.policy.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, other_blanks, turned
-from sparkgate.policy.lookalikes import plain
-from sparkgate.policy.unwrap import unwrapped
-from sparkgate.policy.view import Edit, View, rewrite
+from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, other_blanks, turned
+from sparkgate.policy.forms.lookalikes import plain
+from sparkgate.policy.forms.unwrap import unwrapped
+from sparkgate.policy.forms.view import Edit, View, rewrite
 
 __all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", "views"]
 

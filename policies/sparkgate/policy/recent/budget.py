@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sparkgate.policy.pieces import bits
+from sparkgate.policy.recent.pieces import bits
 
 CODE = "budget"
 """Reason of a refusal, as tools answer it and as the log holds it."""

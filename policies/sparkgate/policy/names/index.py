@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import ahocorasick
 
-from sparkgate.policy.term_fold import unspaced
-from sparkgate.policy.term_names import Key, Name, keys
-from sparkgate.policy.term_words import CONNECTORS, is_common
+from sparkgate.policy.names.fold import unspaced
+from sparkgate.policy.names.parse import Key, Name, keys
+from sparkgate.policy.names.words import CONNECTORS, is_common
 
 SHORT = 4
 """A key of one part with fewer letters is looked up as a whole word only."""

@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from sparkgate.policy.known_choice import Take, Value, chosen, embedded
-from sparkgate.policy.known_formats import READERS, assignments
-from sparkgate.policy.known_identity import Name, git_includes, of_git
+from sparkgate.policy.known.choice import Take, Value, chosen, embedded
+from sparkgate.policy.known.formats import READERS, assignments
+from sparkgate.policy.known.identity import Name, git_includes, of_git
 
 MAX_BYTES = 4_000_000
 MAX_FILES = 64

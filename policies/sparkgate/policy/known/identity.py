@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
+from sparkgate.policy.checking.ordinary import GENERIC_HOSTS, GENERIC_USERS
+from sparkgate.policy.checking.wording import EMPTY_WORDS
 from sparkgate.policy.checks import mail
 from sparkgate.policy.finding import Finding, Label, Overrun
-from sparkgate.policy.known_names import GENERIC_HOSTS, GENERIC_USERS
-from sparkgate.policy.term_words import is_common
-from sparkgate.policy.wording import EMPTY_WORDS
+from sparkgate.policy.names.words import is_common
 
 LABELS = {
     "own-home": Label("own-home", "local", "redact", "[home]", "The home folder of this user."),

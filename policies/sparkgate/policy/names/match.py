@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from sparkgate.policy.term_fold import Folding, Words, fold, readings
-from sparkgate.policy.term_index import Index, Tick
-from sparkgate.policy.term_names import Key
-from sparkgate.policy.term_words import ENDINGS, LONGEST_ENDING, PLURALS, STEM_ENDINGS, is_common
+from sparkgate.policy.names.fold import Folding, Words, fold, readings
+from sparkgate.policy.names.index import Index, Tick
+from sparkgate.policy.names.parse import Key
+from sparkgate.policy.names.words import ENDINGS, LONGEST_ENDING, PLURALS, STEM_ENDINGS, is_common
 
 Place = tuple[int, int, int]
 """Number of the term, start and end of it in the source."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sparkgate.policy.view import View
+from sparkgate.policy.checking.wording import slug
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.views import Expanded, views
-from sparkgate.policy.wording import slug
 
 
 def words(text: str) -> frozenset[str]:

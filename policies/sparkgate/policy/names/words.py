@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from sparkgate.policy.term_fold import fold
+from sparkgate.policy.names.fold import fold
 
 COMMON = Path(__file__).parent / "common_words.txt"
 

@@ -9,7 +9,7 @@ What is guaranteed: a run of `SHINGLE + WINDOW - 1` (6) tokens of a file holds a
 `SHINGLE + 2 * WINDOW - 1` (8) tokens, `RUN`, holds two. So any 8 consecutive tokens of a file are found in a text when
 their words weigh enough. An own word is one of three letters or more that the folder defines (function, type,
 parameter, value, column) or reads as a field. It weighs 2, so two different ones are enough; it weighs 1 when it is a
-word that many programs and configurations define, and 0 when it is `common` in `code_signs.toml`. This leaves ordinary
+word that many programs and configurations define, and 0 when it is `common` in `signs.toml`. This leaves ordinary
 lines alone: imports of public packages, `for i in range(len(`, calls of public libraries, a sentence. A run of
 `LONG_RUN` tokens with `LONG_WORDS` different words is found whatever words they are.
 
@@ -30,9 +30,9 @@ from pathlib import Path
 from time import monotonic
 from zlib import crc32
 
-from sparkgate.policy.code_signs import signs
+from sparkgate.policy.code.own_words import own_words
+from sparkgate.policy.code.signs import signs
 from sparkgate.policy.finding import Finding, Label, Overrun
-from sparkgate.policy.own_words import own_words
 
 SHINGLE = 5
 WINDOW = 2

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from sparkgate.policy.checks import own_path
-from sparkgate.policy.code_signs import Signs
+from sparkgate.policy.code.signs import Signs
 
 Span = tuple[int, int]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 
-from sparkgate.policy.view import Edit, Mirror, View, rewrite
+from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 
 CONTEXT_CHARS = 80
 """On each side of a joint: what a rule wants to see beside a value."""

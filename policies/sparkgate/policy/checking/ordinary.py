@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkgate.policy.wording import words
+from sparkgate.policy.checking.wording import words
 
 GENERIC_USERS = words(
     """<user> <username> admin administrator app appuser bar build builder centos circleci coder codespace

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
 
-from sparkgate.policy.term_fold import DIGRAPH, fold
-from sparkgate.policy.term_words import CONNECTORS, VOWELS, is_common
+from sparkgate.policy.names.fold import DIGRAPH, fold
+from sparkgate.policy.names.words import CONNECTORS, VOWELS, is_common
 
 STEM = 5
 """Letters a name needs before an ending is taken off, or a digraph read as an umlaut."""

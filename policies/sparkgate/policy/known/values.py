@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from sparkgate.policy.canary import CANARY, canaries, make_canary
 from sparkgate.policy.finding import Finding, Label
-from sparkgate.policy.known_choice import Value
-from sparkgate.policy.known_identity import Identity, Name, of_host, of_user
-from sparkgate.policy.known_index import Digests, Index, Keyed
-from sparkgate.policy.known_sources import (
+from sparkgate.policy.known.canary import CANARY, canaries, make_canary
+from sparkgate.policy.known.choice import Value
+from sparkgate.policy.known.identity import Identity, Name, of_host, of_user
+from sparkgate.policy.known.index import Digests, Index, Keyed
+from sparkgate.policy.known.sources import (
     CANARIES,
     Contents,
     Places,

@@ -1,6 +1,6 @@
 """Pasted source code: blocks of lines, code squeezed into one line, diffs, stack frames, marked headers, configuration.
 
-Every line has a score from the signs of `code_signs.toml`. Lines that follow each other are one block, together with
+Every line has a score from the signs of `signs.toml`. Lines that follow each other are one block, together with
 what only hangs on to them: deeper lines, comments, closing brackets, lines inside an open bracket. A block is own code
 when it defines a name of its own and scores `DEFINED` or more, or when it scores `UNDEFINED` or more with two kinds of
 signs that are not all `WEAK`. A single call, an import, a textbook function or a log line stays below that. Once a text
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sparkgate.policy.code_shapes import Span, configs, diffs, frames, marked
-from sparkgate.policy.code_signs import Signs, signs
+from sparkgate.policy.code.shapes import Span, configs, diffs, frames, marked
+from sparkgate.policy.code.signs import Signs, signs
 from sparkgate.policy.finding import Finding, Label, Overrun
 
 DEFINED = 5

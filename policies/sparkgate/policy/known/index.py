@@ -23,7 +23,7 @@ from struct import Struct
 from time import monotonic
 
 from sparkgate.policy.finding import Overrun
-from sparkgate.policy.known_choice import Value
+from sparkgate.policy.known.choice import Value
 
 STRIDE = 4
 PART = 15

@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from sparkgate.policy.view import Edit, View, rewrite
+from sparkgate.policy.forms.view import Edit, View, rewrite
 
 Gate = Callable[[str], object]
 MIN_BYTES = 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from sparkgate.policy.wording import (
+from sparkgate.policy.checking.wording import (
     UUID_SHAPED,
     dense,
     entropy_bits,

@@ -1,4 +1,4 @@
-"""The signs of source code as data: `code_signs.toml`, compiled once."""
+"""The signs of source code as data: `signs.toml`, compiled once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent / "code_signs.toml"
+FILE = Path(__file__).parent / "signs.toml"
 LINE_CHARS = 400
 """A line is looked at no further than this for its sign, so a pattern's work is bounded."""
 
@@ -33,7 +33,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """All tables of `code_signs.toml`.
+    """All tables of `signs.toml`.
 
     `by_word` holds for a first word the line signs to try, in file order; "" is for every other first word. `parts`
     are pairs of literal and weight; `common` are words that name nobody's code, `frequent`

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import monotonic, perf_counter
 
-from sparkgate.policy.assemble import Form, Part, firm, forms, likely
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.finding import Class, Finding, Named, Overrun, Withheld
 from sparkgate.policy.judge import Decision
-from sparkgate.policy.pieces import Cut, Piece, cut
+from sparkgate.policy.recent.assemble import Form, Part, firm, forms, likely
+from sparkgate.policy.recent.pieces import Cut, Piece, cut
 
 JOINED = "joined-texts"
 """Reason of a block that the text by itself does not give rise to."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
-from sparkgate.policy.known_formats import Pair, decoded, key_lines, logins
-from sparkgate.policy.term_words import is_common
-from sparkgate.policy.wording import EMPTY_WORDS, FILLER, mixed, real, slug, wordy
+from sparkgate.policy.checking.wording import EMPTY_WORDS, FILLER, mixed, real, slug, wordy
+from sparkgate.policy.known.formats import Pair, decoded, key_lines, logins
+from sparkgate.policy.names.words import is_common
 
 Take = Literal["credentials", "dense", "named"]
 """What counts: values under a credential's name; also those that look like one; also words, as the user named them."""

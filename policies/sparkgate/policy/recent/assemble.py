@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from sparkgate.policy.pieces import Cut, Piece, words
-from sparkgate.policy.unwrap import unwrapped
-from sparkgate.policy.view import Mirror, View
+from sparkgate.policy.forms.unwrap import unwrapped
+from sparkgate.policy.forms.view import Mirror, View
+from sparkgate.policy.recent.pieces import Cut, Piece, words
 
 RUN = 6
 """Most pieces that are put together."""

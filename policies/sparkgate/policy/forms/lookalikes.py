@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import regex
 
-from sparkgate.policy.view import Edit
+from sparkgate.policy.forms.view import Edit
 
 _ROWS: Mapping[str, str] = {
     "a": "аɑαӑ", "b": "ƅЬьᏏ", "c": "сϲᴄⅽ", "d": "ԁɗժᏧ", "e": "еєҽɛё", "f": "ƒϝք", "g": "ɡցɢ", "h": "һհⱨн",

@@ -1,0 +1,1 @@
+"""What the named checks of rules are made of."""

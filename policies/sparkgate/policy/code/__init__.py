@@ -1,0 +1,1 @@
+"""Code: by its shape, and by fingerprints of folders that are not released."""

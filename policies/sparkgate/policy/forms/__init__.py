@@ -1,0 +1,1 @@
+"""Forms of a text: views with a way back, encodings, joints, lookalikes."""

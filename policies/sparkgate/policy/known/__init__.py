@@ -1,0 +1,1 @@
+"""Values and names that this machine knows, and where they are read."""

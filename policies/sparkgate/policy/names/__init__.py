@@ -1,0 +1,1 @@
+"""Names of clients and projects, as they are written in texts."""

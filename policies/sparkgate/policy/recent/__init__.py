@@ -1,0 +1,1 @@
+"""What left lately: pieces of several texts, and how much it was."""
