@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, get_args
@@ -126,6 +127,7 @@ def load(paths: Iterable[Path]) -> tuple[Rule, ...]:
     return tuple(rule for path in paths for rule in _load_file(path))
 
 
+@cache
 def shipped() -> tuple[Rule, ...]:
     """The rules that come with sparkgate."""
     return tuple(replace(rule, trusted=True) for rule in load(sorted(SHIPPED.glob("*.toml"))))

@@ -15,7 +15,7 @@ from typing import get_args
 import regex
 
 from sparkgate.policy.finding import Class, Forms, Named
-from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, other_blanks, turned
+from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import unwrapped
 from sparkgate.policy.forms.view import Edit, View, rewrite
@@ -24,6 +24,8 @@ __all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", 
 
 LAYERS = 4
 """Of encoding within encoding."""
+LONG_CHARS = 2000
+"""Of a longer text with an encoding taken off, only what lies near that is looked at again."""
 MAX_GROWTH, MORE_CHARS = 4, 4096
 """A form may be so many times as long as the text, and so much longer."""
 
@@ -116,16 +118,27 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
         yield (base := view)
     last = base
     for view in _layers(base, LAYERS):
-        yield (last := view)
+        yield _changed(view, last) if len(view.text) > LONG_CHARS else view
+        last = view
     if plain:
         return
     blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
     if blanks is not None:
         yield blanks
-    for whole in (base,) if last is base else (base, last):
+    for whole in (base,) if last is base else (base, _changed(last, base)):
         for view in (*joined(whole), *turned(whole)):
             yield view
             yield from _layers(view, 1)
+
+
+def _changed(view: View, before: View) -> View:
+    """What lies near the places that one step has changed; all of it where there were several steps."""
+    if view.of is not before:
+        return view
+    places = [(at, same) for at, (_, _, same) in zip(view.begins, view.pieces, strict=True)]
+    ends = [at for at, _ in places[1:]] + [len(view.text)]
+    edits = [(at, end, view.text[at:end]) for (at, same), end in zip(places, ends, strict=True) if not same]
+    return rewrite(view, "near", near(edits, len(view.text))) or view
 
 
 def _layers(view: View, most: int) -> Iterator[View]:
