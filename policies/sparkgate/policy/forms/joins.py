@@ -42,6 +42,7 @@ def _apart(sign: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9]){part}(?:{re.escape(sign)}{part}){{3,}}")
 
 
+_SIGNED = re.compile(r"[A-Za-z0-9=]([-._/|:,;~*+])[A-Za-z0-9=_+/-]{1,12}\1[A-Za-z0-9=_+/-]{1,12}\1[A-Za-z0-9=_+/-]")
 _APART: Mapping[str, re.Pattern[str]] = {sign: _apart(sign) for sign in SIGNS}
 
 
@@ -140,10 +141,6 @@ def _wrapped(text: str) -> Iterator[Edit]:
             yield joint.start(), joint.end(), ""
 
 
-def _several(sign: str) -> Callable[[str], object]:
-    return lambda text: text.count(sign) > 2
-
-
 def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Edit]]:
     return lambda text: ((match.start(), match.end(), "") for match in pattern.finditer(text))
 
@@ -158,19 +155,24 @@ JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit
     "parameters": (lambda text: "=" in text, _parameters),
     "segments": (lambda text: text.count("/") > 1, _segments),
     "quoted": (lambda text: any(sign in text for sign in "\"'`"), _matches(_QUOTED)),
-    **{f"apart by {sign}": (_several(sign), _signs(sign)) for sign in SIGNS},
 }
 """Name → (whether it may be there at all, what puts it together)."""
 
-JOIN_NAMES = (*JOINS, "groups")
+APART: Mapping[str, Callable[[str], Iterator[Edit]]] = {sign: _signs(sign) for sign in SIGNS}
+"""Sign → what takes it out of words that it was put into."""
+JOIN_NAMES = (*JOINS, "groups", *(f"apart by {sign}" for sign in SIGNS))
 BLANK_NAMES = ("singles", "groups", "wrapped", OTHER_BLANKS)
 """Those in which only blanks were taken out."""
 
 
 def joined(view: View) -> Iterator[View]:
     """One form for each way in which words were taken apart."""
-    for name, (possible, edits) in JOINS.items():
-        if possible(view.text) and (form := rewrite(view, name, near(edits(view.text), len(view.text)))):
+    text = view.text
+    ways = [(name, edits) for name, (possible, edits) in JOINS.items() if possible(text)]
+    if _SIGNED.search(text):
+        ways += [(f"apart by {sign}", edits) for sign, edits in APART.items() if text.count(sign) > 2]
+    for name, edits in ways:
+        if form := rewrite(view, name, near(edits(text), len(text))):
             yield form
     yield from _grouped(view)
 
