@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -352,3 +352,10 @@ def test_every_beginning_of_a_dense_name_is_a_name_of_its_own() -> None:
     names += ["smollm3-3b", "tinyllama-1b"]
     matching = [[place for place, begin in enumerate(DENSE) if re.match(begin, name)] for name in names]
     assert matching == [[place] for place in range(len(DENSE))]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_the_text_of_a_rule_can_be_told_when_nothing_is_known(rule: Rule) -> None:
+    told = replace(rule, applies=lambda facts: True)
+    [flag] = flags(CellFacts(1), [told])
+    assert flag.text and "None" not in flag.text

@@ -3,7 +3,7 @@
 Run it on an idle machine, from the top of the checkout:
 
     python tests/benchmarks/policy.py
-    python tests/benchmarks/policy.py --against patterns.json    # a list of patterns, looped with `regex` on the same texts
+    python tests/benchmarks/policy.py --against patterns.json    # loops a list of patterns with `regex`
 
 All views, all shipped rules, a term list of five names and 200 known values take part. Times are of this machine; the
 ratio to the patterns of another scanner, looped over the same text in the same run, is what may be compared.
@@ -31,8 +31,8 @@ QUERIES = (
     "the out of memory killer and how much shared memory does it want",
     "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html?highlight=chat%20template what does the flag "
     "--chat-template-content-format do for tool calls in streaming mode",
-    "RuntimeError: CUDA error: an illegal memory access was encountered at flash_attn_interface.py:148 torch 2.9.0+cu130 "
-    "driver 580.95.05, does FlashInfer 0.4 support sm_121a or must I build it from source",
+    "RuntimeError: CUDA error: an illegal memory access was encountered at flash_attn_interface.py:148 torch "
+    "2.9.0+cu130 driver 580.95.05, does FlashInfer 0.4 support sm_121a or must I build it from source",
 )
 NAMES = ("Globex Robotics", "Initech", "Project Nightjar", "Müller & Söhne", "Quokka Ledger")
 SECONDS = 60.0

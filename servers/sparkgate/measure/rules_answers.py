@@ -108,7 +108,7 @@ ANSWERS: tuple[Rule, ...] = (
     ),
     warning(
         "first_chunk_assumed",
-        "a chunk holds {f.tokens_per_chunk:.2f} tokens on average; how many the first ones hold is told by their text",
+        "chunks hold several tokens each; how many the first ones hold is told by their text only",
         "decode may be off by a token or two: ask for more output tokens",
         lambda f: (
             f.first_chunk_known is False

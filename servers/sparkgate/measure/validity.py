@@ -29,10 +29,30 @@ class Flag:
     advice: str
 
 
-def flags(facts: CellFacts) -> tuple[Flag, ...]:
+class _Unknown:
+    """What a text says of a fact that is not known, whatever form it wants."""
+
+    def __format__(self, spec: str) -> str:
+        return "?"
+
+
+class _Told:
+    """Facts as texts name them."""
+
+    def __init__(self, facts: CellFacts) -> None:
+        self._facts = facts
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(self._facts, name)
+        return _Unknown() if value is None else value
+
+
+def flags(facts: CellFacts, rules: Sequence[Rule] = RULES) -> tuple[Flag, ...]:
     """The rules that apply, in the order of the table."""
     return tuple(
-        Flag(rule.id, rule.severity, rule.text.format(f=facts), rule.advice) for rule in RULES if rule.applies(facts)
+        Flag(rule.id, rule.severity, rule.text.format(f=_Told(facts)), rule.advice)
+        for rule in rules
+        if rule.applies(facts)
     )
 
 
