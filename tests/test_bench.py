@@ -528,5 +528,8 @@ def test_a_cap_on_streams_is_found_where_it_was_planted_by_the_real_measuring_pr
     with running(scenario) as engine, a_bench_box(main=engine.url) as made:
         host = made.gate_host()
         answer = made.ended(host, kind="sweep", concurrency="1,2,4,6", output_tokens=120, repeats=1)
-    assert "limit of sequences" in str(answer) or "parallel" in str(answer), answer
+        shown = made.box.command("bench", "show", "1", "--json").stdout
+        report = made.box.command("bench", "report", "1").stdout
+    assert "parallel" in str(answer), answer
     assert "keep to" not in str(answer)
+    assert json.loads(shown)["finding"]["id"] == "queue_cap" and "parallel" in report

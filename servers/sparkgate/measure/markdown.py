@@ -49,7 +49,7 @@ def report(run: Told, picture: str = "") -> str:
     parts = [
         [f"# Benchmark: {_safe(run_name(run))}", "", _verdict(run)],
         [f"![{_safe(run_name(run))}](<{_address(picture)}>)"] if picture else [],
-        ["## Results", "", *_results(run)],
+        ["## Results", "", *_results(run), *_finding(run)],
         _contrasts(run),
         ["## What speaks against it", "", *_against(run)],
         ["## Published numbers", "", *_published(run)],
@@ -57,6 +57,14 @@ def report(run: Told, picture: str = "") -> str:
         ["## Provenance", "", *_provenance(run)],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _finding(run: Told) -> list[str]:
+    """What a sweep says of the engine, and what to do."""
+    told = run.get("finding")
+    if not isinstance(told, Mapping):
+        return []
+    return ["", f"**{_safe(told.get('text', ''))}.** {_safe(told.get('advice', ''))}."]
 
 
 def _safe(text: object, limit: int = 200) -> str:

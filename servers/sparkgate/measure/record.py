@@ -98,6 +98,7 @@ def result_json(run: Run, cells: Sequence[StoredCell]) -> dict[str, Any]:
         "state": run.state,
         "notes": list(run.notes),
         **({"code": run.code, "message": run.message} if run.code else {}),
+        **_finding_json(run, cells),
         "cells": [
             {
                 "key": dict(cell.key),
@@ -126,9 +127,16 @@ def full_json(store: Store, run_id: int) -> dict[str, Any]:
         "run_id": run.id,
         **told,
         "cells": [asdict(cell) | {"valid": is_valid(cell)} for cell in cells],
+        **_finding_json(run, cells),
         "contrasts": [one.as_json() for one in run_contrasts(store, run, cells)],
         "bursts": [_burst_json(burst) for burst in store.bursts(run_id)],
     }
+
+
+def _finding_json(run: Run, cells: Sequence[StoredCell]) -> dict[str, Any]:
+    """What a sweep says of the engine, and what to do; {} where it says nothing."""
+    finding = sweep_finding(run, cells)
+    return {"finding": asdict(finding)} if finding else {}
 
 
 def _burst_json(burst: StoredBurst) -> dict[str, Any]:
