@@ -12,11 +12,12 @@ from sparkgate.policy.judge import Policy
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.rules import RuleError, shipped
 from sparkgate.policy.samples import fill
-from sparkgate.policy.syntax import Neutral
+from sparkgate.policy.syntax import FORMS, Neutral
 
 PATIENCE_S = 30.0
 MAIL = "jane.roe@alder-bank.com"
 TOKEN = fill("ghp_{mixed:36}")
+HARMLESS = next(form for form in FORMS if form.rewrite)
 SEARCH, READ = Where("web_search", "searxng"), Where("read_page", "web")
 
 
@@ -79,6 +80,26 @@ def test_what_a_person_must_agree_to_is_a_block_with_the_rest_taken_out(tmp_path
     assert {"rule": "person-agreed"} in agreed.told()
 
 
+def test_an_exempted_general_rule_frees_no_token_that_another_rule_knows(tmp_path: Path) -> None:
+    judge = policy(tmp_path, '[[allow]]\nrule = "named-credential"\nreason = "our test passwords"\n').judge
+    assert judge(f"password={TOKEN}").verdict == "block" and judge(f"HF_TOKEN={TOKEN}").verdict == "block"
+    assert judge("db_password=Tr4vel!kitten9x").verdict != "block"
+
+
+def test_what_is_asked_has_everything_taken_out_that_lies_within(tmp_path: Path) -> None:
+    code = f"def notify(x):\n    send('{MAIL}')\n    y = gate(x)\n    return merge(y, floor)\nclass A:\n    z = 1\n"
+    decision = policy(tmp_path, '[[profile]]\nown-code = "ask"\n').judge(code, SEARCH)
+    assert decision.verdict == "block" and "def notify" in decision.asked and MAIL not in decision.asked
+
+
+def test_what_somebody_agreed_to_is_judged_again(tmp_path: Path) -> None:
+    judge = policy(tmp_path, '[[profile]]\nemail-address = "ask"\n')
+    decision = judge.judge(f"ask {MAIL}", SEARCH)
+    assert judge.agreed(decision, plain, SEARCH).verdict == "redact"
+    brought = judge.agreed(decision, lambda text: Neutral(text + f" {TOKEN}", (HARMLESS,)), SEARCH)
+    assert brought.verdict == "block" and "github-token" in brought.rules
+
+
 def test_a_secret_beside_what_is_to_be_asked_leaves_nothing_to_ask(tmp_path: Path) -> None:
     decision = policy(tmp_path, '[[profile]]\nemail-address = "ask"\n').judge(f"{MAIL} {TOKEN}", SEARCH)
     assert (decision.verdict, decision.asked) == ("block", "")
@@ -93,6 +114,9 @@ MISTAKES = {
     '[[allow]]\nrule = "zorp"\nreason = "so"\n': "no rule 'zorp'",
     '[[allow]]\ntext = "x"\nreason = "so"\nuntil = "soon"\n': "until is a date",
     '[[allow]]\ntext = "x"\nreason = "so"\nwho = "me"\n': "does not know",
+    '[[allow]]\ntext = " "\nreason = "so"\n': "a text or a rule",
+    '[[profile]]\ntool = "webSearch"\nsecret = "allow"\n': "tool is one of",
+    '[[profile]]\ntool = "web_search"\n': "gives no verdict",
     "[profile]\n": "only [[profile]] and [[allow]]",
     "[[zorp]]\n": "only [[profile]] and [[allow]]",
 }

@@ -27,6 +27,7 @@ TOKENS = {
     "gitlab": fill("glpat-{mixed:20}"),
     "tavily": fill("tvly-dev-{mixed:32}"),
 }
+TOKENS["huggingface of letters"] = "hf_" + "".join(random.Random(3).choices(string.ascii_letters, k=34))
 LATIN_TO_OTHERS = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")
 
 
@@ -109,12 +110,42 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "tags between": lambda word: "\U000e0061".join(word),
     "two parameters": lambda word: f"https://a.test/x?p={word[:15]}&lang=en&q={word[15:]}",
     "four parameters": lambda word: "https://a.test/x?p=" + every(word, -(-len(word) // 4), "&q="),
+    "base64 with a byte before": lambda word: base64.b64encode(b"\x01" + word.encode()).decode(),
+    "base64 with a byte behind": lambda word: base64.b64encode(word.encode() + b"\xff").decode(),
+    "base64 and one letter more": lambda word: b64(word).rstrip("=") + "Z",
+    "base64 of UTF-16 with its mark": lambda word: base64.b64encode(word.encode("utf-16")).decode(),
+    "hex and one digit more": lambda word: word.encode().hex() + "0",
+    "a digit and hex": lambda word: "0" + word.encode().hex(),
+    "escapes within a text": lambda word: "".join(f"\\\\u{ord(one):04x}" for one in word),
+    "numbers by lines": lambda word: "\n".join(str(ord(one)) for one in word),
+    "letters apart in quotes": lambda word: '"' + " ".join(word) + '"',
+    "letters apart and a comma": lambda word: " ".join(word) + ",",
+    "letters far apart": lambda word: "    ".join(word),
+    "letters apart by hashes": lambda word: "#".join(word),
+    "groups by two dashes": lambda word: every(word, 4, "--"),
+    "groups by commas and blanks": lambda word: every(word, 4, ", "),
+    "groups by bars between blanks": lambda word: every(word, 5, " | "),
+    "groups by arrows": lambda word: every(word, 5, "->"),
+    "groups by tags": lambda word: every(word, 5, "<b>"),
+    "groups of sixteen by slashes": lambda word: every(word, 16, "/"),
+    "two halves and a blank": lambda word: f"{word[:20]} {word[20:]}",
+    "lines of a list": lambda word: every(word, 10, "\n* "),
+    "lines with one between": lambda word: every(word, 12, "\n\n"),
+    "letters apart, backwards": lambda word: " ".join(word[::-1]),
+    "groups of what is backwards": lambda word: every(word[::-1], 4, "."),
+    "base64 of base64 in groups": lambda word: every(b64(b64(word)), 8, "."),
+    "a name and its value": lambda word: f"https://a.test/x?{word[:19]}={word[19:]}",
+    "a segment and the fragment": lambda word: f"https://a.test/{word[:19]}#{word[19:]}",
     "two parts of a path": lambda word: f"https://a.test/1/{word[:15]}/b/{word[15:]}",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("name", DISGUISES)
+NOT_FOUND = {("groups by arrows", "openrouter")}
+"""Its own dashes look like a part of the arrow."""
+CASES = [(name, token) for name in DISGUISES for token in TOKENS if (name, token) not in NOT_FOUND]
+
+
+@pytest.mark.parametrize(("name", "token"), CASES)
 def test_a_token_is_found_however_it_is_dressed_up(name: str, token: str) -> None:
     text = f"why is this rejected: {DISGUISES[name](TOKENS[token])} on the spark"
     assert POLICY.judge(text).verdict == "block"
@@ -141,7 +172,17 @@ def redacting() -> Policy:
 ZORP = fill("zq_{mixed:24}")
 
 
-@pytest.mark.parametrize("name", [name for name in DISGUISES if not re.search("param|path|line$|row|sum", name)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in DISGUISES
+        if not re.search(
+            "param|path|line|row|sum|more|digit|halves|name|segment|before|behind|mark|bars|two dashes|commas and|sixteen|quotes|comma$",
+            name,
+        )
+    ],
+)
 def test_what_is_cut_out_is_the_dressed_up_token_and_nothing_beside_it(name: str) -> None:
     decision = redacting().judge(f"before {DISGUISES[name](ZORP)} after")
     assert (decision.verdict, decision.released) == ("redact", "before [zorp] after")
@@ -199,7 +240,10 @@ def test_no_text_whatever_makes_the_policy_raise_and_its_spans_lie_in_the_text()
 
 
 def test_two_disguises_at_once_are_taken_off_both() -> None:
-    draw, names = random.Random(7), [name for name in DISGUISES if not re.search("param|path|row|sum", name)]
+    draw, names = (
+        random.Random(7),
+        [name for name in DISGUISES if not re.search("param|path|row|sum|more|digit|halves|name|segment", name)],
+    )
     layered = ["percent", "decimal entities", "base64", "hex", "unicode escapes", "base32", "quoted-printable"]
     for _ in range(60):
         inner, outer = draw.choice(names), draw.choice(layered)

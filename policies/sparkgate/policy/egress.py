@@ -134,10 +134,10 @@ class Egress:
         Args:
             ask: asks a person where the policy wants that; without it, that is a block.
         """
+        where = Where(permit.tool, permit.destination)
         decision = await anyio.to_thread.run_sync(self._judge, permit, text)
         if decision.asked and ask is not None and await ask(decision):
-            decision = decision.with_consent(SYNTAX[permit.destination])
-        where = Where(permit.tool, permit.destination)
+            decision = self.policy.agreed(decision, SYNTAX[permit.destination], where)
         decision, told = await anyio.to_thread.run_sync(
             self.outflow.admit, permit.caller, where, text, decision, self.policy
         )

@@ -90,6 +90,7 @@ class Withheld:
     replacement: str
     verdict: Verdict
     why: str = ""
+    general: bool = False
 
     def public(self) -> dict[str, object]:
         """What may be told of it: never the value."""

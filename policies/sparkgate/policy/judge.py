@@ -13,13 +13,14 @@ from time import monotonic, perf_counter
 from sparkgate.policy.code.detector import CodeDetector
 from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Verdict, Where, Withheld
 from sparkgate.policy.forms.view import View, rewrite
+from sparkgate.policy.hidden import HiddenText
 from sparkgate.policy.hostnames import Hostnames
 from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
-from sparkgate.policy.rules import Rule, Rulebook, load, shipped
+from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped
 from sparkgate.policy.syntax import Form, Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import Expanded, accepts, is_plain, views
+from sparkgate.policy.views import Expanded, accepts, backwards, is_plain, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
 OTHER_IDS = (
@@ -31,6 +32,7 @@ OTHER_IDS = (
     "joined-texts",
     "code",
     "data-in-hostname",
+    "hidden-text",
     "unreleased-code",
     "known-value",
     "canary",
@@ -52,8 +54,9 @@ class Decision:
 
     `findings` are disjoint; `spans` are all places that any rule matched, before overlapping ones were joined.
     `reason` is "" or why the decision is a block although no rule asked for it. `syntax` are the forms of the
-    destination's query syntax that were met, refused or rewritten. `on_trial` are findings that were only noted, and
-    `asked` is what may leave if a person agrees, "" when that is no question, and `agreed` that one has.
+    destination's query syntax that were met, refused or rewritten. `on_trial` are findings that were only noted.
+    `asked` is what may leave if a person agrees, "" when that is no question, `askable` the rules that ask, and
+    `agreed` that one has.
     """
 
     verdict: Verdict
@@ -65,6 +68,7 @@ class Decision:
     syntax: tuple[Form, ...] = ()
     on_trial: tuple[Withheld, ...] = ()
     asked: str = ""
+    askable: tuple[str, ...] = ()
     agreed: bool = False
 
     @property
@@ -107,6 +111,7 @@ class Policy:
     Args:
         rules: all rules, shipped and the operator's; they see every form of a text.
         values: finds values that are known, in every form too.
+        names: finds names, in every form too.
         profiles: what the operator says of findings at one place or another.
         others: detectors of what stands in words and lines; they see the forms in which those are whole.
         deadline_s: seconds for one whole decision; past it the answer is block.
@@ -118,6 +123,7 @@ class Policy:
         rules: Iterable[Rule],
         *,
         values: Sequence[Detector] = (),
+        names: Sequence[Detector] = (),
         others: Sequence[Detector] = (),
         profiles: Profiles | None = None,
         told: Sequence[object] = (),
@@ -127,6 +133,7 @@ class Policy:
         self.book = Rulebook(rules)
         self._shields = Rulebook(rule for rule in self.book.rules if rule.verdict == "allow")
         self._everywhere = (Rulebook(rule for rule in self.book.rules if rule.verdict != "allow"), *values)
+        self._names = tuple(names)
         self._others = tuple(others)
         self._profiles = profiles or Profiles()
         self.deadline_s = deadline_s
@@ -151,6 +158,8 @@ class Policy:
             RuleError: any file of it cannot be used.
         """
         own = load(sorted((folder / "rules").glob("*.toml")))
+        if taken := [rule.id for rule in own if rule.id in OTHER_IDS]:
+            raise RuleError(f"{folder / 'rules'}: {taken[0]!r} is the name of something else; call the rule otherwise")
         names = {rule.id for rule in own}
         rules = (*(rule for rule in shipped() if rule.id not in names), *own)
         terms = load_terms(folder / "terms.toml")
@@ -158,7 +167,8 @@ class Policy:
         return cls(
             rules,
             values=values,
-            others=(terms, CodeDetector(), Hostnames(), *others),
+            names=(terms,),
+            others=(HiddenText(), CodeDetector(), Hostnames(), *others),
             profiles=load_profiles(folder / PROFILES, labels),
             told=[terms.told()],
             deadline_s=deadline_s,
@@ -193,6 +203,17 @@ class Policy:
         reason = (*leaving, *again.rules)[0]
         return Decision("block", "", elapsed_us=elapsed_us, reason=reason, syntax=settled.syntax)
 
+    def agreed(self, decision: Decision, neutralise: Callable[[str], Neutral], where: Where = ANYWHERE) -> Decision:
+        """The decision when a person has agreed; what is left is judged again, and only what was asked may be in it."""
+        agreed = decision.with_consent(neutralise)
+        if agreed.verdict == "block":
+            return agreed
+        again = self.judge(agreed.released, where)
+        others = [one.rule for one in again.findings if one.rule not in decision.askable]
+        if not again.reason and not others:
+            return agreed
+        return Decision("block", "", elapsed_us=decision.elapsed_us, reason=(*others, again.reason)[0])
+
     def _judge(self, text: str, where: Where) -> Decision:
         try:
             size_bytes = len(text.encode())
@@ -225,7 +246,7 @@ class Policy:
 
     def find(self, view: View, deadline: float) -> list[Finding]:
         """What every detector that looks at this form finds in it. Raises Overrun."""
-        detectors = (*self._everywhere, *self._others) if is_plain(view) else self._everywhere
+        detectors = (*self._everywhere, *self._names, *(self._others if is_plain(view) else ()))
         return [hit for detector in detectors for hit in detector.find(view.text, deadline)]
 
     def find_at(self, where: Where) -> Callable[[str, float], list[Finding]]:
@@ -250,6 +271,8 @@ class Policy:
             plain += [view] if is_plain(view) else []
             hits = self.find(view, deadline)
             found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
+        turned = backwards(plain[-1])
+        found += [_withheld(turned, hit) for one in self._names for hit in one.find(turned.text, deadline)]
         if not any(one.cls in SHIELDED for one in found):
             return found
         shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view.text, deadline)]
@@ -261,8 +284,9 @@ def _decision(
 ) -> Decision:
     """What is to be asked is a block until somebody has agreed."""
     verdict, asked = strongest(findings), ""
+    found = list(found)
     if verdict == "ask":
-        verdict, asked = "block", replace(text, [one for one in findings if one.verdict == "redact"]).text
+        verdict, asked = "block", replace(text, merge(one for one in found if one.verdict == "redact")).text
     spans = tuple(sorted({(one.start, one.end) for one in found}))
     return Decision(
         verdict,
@@ -271,6 +295,7 @@ def _decision(
         spans=spans,
         on_trial=merge(on_trial),
         asked=asked,
+        askable=tuple(dict.fromkeys(one.rule for one in found if one.verdict == "ask")),
     )
 
 
@@ -288,7 +313,10 @@ def _inside(one: Withheld, shields: Iterable[Withheld]) -> bool:
 
 def _withheld(view: View, hit: Finding) -> Withheld:
     rule = hit.rule
-    return Withheld(rule.id, rule.cls, *view.span(hit.start, hit.end), rule.replacement, rule.verdict, rule.why)
+    start, end = view.span(hit.start, hit.end)
+    return Withheld(
+        rule.id, rule.cls, start, end, rule.replacement, rule.verdict, rule.why, general=rule.forms != "all"
+    )
 
 
 def merge(found: Iterable[Withheld]) -> tuple[Withheld, ...]:

@@ -12,6 +12,7 @@ from sparkgate.policy.finding import Class, Verdict, Where, Withheld
 from sparkgate.policy.rules import RuleError, read_kinds
 
 FILE = "profiles.toml"
+TOOLS = ("web_search", "read_page")
 DESTINATIONS = ("searxng", "web", "engine")
 SHADOW = "shadow"
 VERDICTS = (*get_args(Verdict), SHADOW)
@@ -72,7 +73,7 @@ class Profiles:
     def settle(self, found: Iterable[Withheld], text: str, where: Where) -> tuple[list[Withheld], list[Withheld]]:
         """What counts, with the verdicts that hold there; and what is on trial.
 
-        What may leave takes along what a more general rule of its class finds inside it.
+        What may leave takes along what a general rule of its class finds inside it, and nothing that is certain.
         """
         found = list(found)
         today = self.today()
@@ -102,7 +103,9 @@ class Profiles:
 
 
 def _within(one: Withheld, other: Withheld) -> bool:
-    return one.cls == other.cls and other.start <= one.start and one.end <= other.end
+    if one == other:
+        return True
+    return one.general and one.cls == other.cls and other.start <= one.start and one.end <= other.end
 
 
 def load_profiles(path: Path, known_rules: Iterable[str] = ()) -> Profiles:
@@ -125,14 +128,17 @@ def load_profiles(path: Path, known_rules: Iterable[str] = ()) -> Profiles:
 
 def _where(table: Mapping[str, Any], label: str) -> Where:
     tool, destination = table.get("tool", ""), table.get("destination", "")
-    if not isinstance(tool, str) or destination not in ("", *DESTINATIONS):
-        raise RuleError(f"{label}: tool is a name, and destination one of {', '.join(DESTINATIONS)}")
+    if tool not in ("", *TOOLS) or destination not in ("", *DESTINATIONS):
+        known = f"tool is one of {', '.join(TOOLS)}, and destination one of {', '.join(DESTINATIONS)}"
+        raise RuleError(f"{label}: {known}")
     return Where(tool, destination)
 
 
 def _profile(table: Mapping[str, Any], label: str, names: set[str]) -> Profile:
     where = _where(table, label)
     verdicts = {name: told for name, told in table.items() if name not in ("tool", "destination")}
+    if not verdicts:
+        raise RuleError(f"{label} gives no verdict: name a class or a rule")
     for name, told in verdicts.items():
         if name not in names:
             raise RuleError(f"{label}: {name!r} is no class ({', '.join(CLASSES)}) and no rule")
@@ -146,10 +152,13 @@ def _exemption(table: Mapping[str, Any], label: str, names: set[str]) -> Exempti
     text, rule, reason, until = (table.get(name, "") for name in ("text", "rule", "reason", "until"))
     if unknown:
         raise RuleError(f"{label} does not know {sorted(unknown)}")
-    if not all(isinstance(one, str) for one in (text, rule, reason)) or not reason or not (text or rule):
+    if not all(isinstance(one, str) for one in (text, rule, reason)):
+        raise RuleError(f"{label}: text, rule and reason are texts in quotes")
+    text, reason = text.strip(), reason.strip()
+    if not reason or not (text or rule):
         raise RuleError(f"{label} needs a reason, and a text or a rule that may pass")
     if rule and rule not in names:
         raise RuleError(f"{label}: there is no rule {rule!r}; `sparkgate policy rules` lists them")
     if until != "" and type(until) is not datetime.date:
         raise RuleError(f"{label}: until is a date such as 2027-01-31")
-    return Exemption(_where(table, label), reason, text.strip(), rule, until or None)
+    return Exemption(_where(table, label), reason, text, rule, until or None)

@@ -17,12 +17,12 @@ import regex
 from sparkgate.policy.finding import Class, Forms, Named
 from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
-from sparkgate.policy.forms.unwrap import unwrapped
-from sparkgate.policy.forms.view import Edit, View, rewrite
+from sparkgate.policy.forms.unwrap import spelled, unwrapped
+from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 
-__all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", "views"]
+__all__ = ["Accept", "Expanded", "View", "accepts", "backwards", "is_invisible", "is_plain", "views"]
 
-LAYERS = 4
+LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
 LONG_CHARS = 2000
 """Of a longer text with an encoding taken off, only what lies near that is looked at again."""
@@ -53,13 +53,16 @@ class Accept:
     across: bool = False
 
 
+BACKWARDS = "backwards"
+"""A form in which only names are looked for."""
 _ALL = Accept()
 _SURE: frozenset[Forms] = frozenset({"all"})
 _WORDS: frozenset[Forms] = frozenset({"all", "words"})
 _JOINED: frozenset[Class] = frozenset({"secret", "pii", "client"})
 ACCEPT: Mapping[str, Accept] = {
-    "reversed": Accept(frozenset({"secret", "pii"}), _SURE),
-    "rot13": Accept(frozenset({"secret"}), _SURE),
+    "reversed": Accept(_JOINED, _SURE),
+    "rot13": Accept(frozenset({"secret", "client"}), _SURE),
+    BACKWARDS: Accept(frozenset({"client"}), _SURE),
     **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
     **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
 }
@@ -90,6 +93,11 @@ def is_plain(view: View) -> bool:
     return True
 
 
+def backwards(view: View) -> View:
+    """The form in which names are looked for that are written backwards."""
+    return Mirror(BACKWARDS, view.text[::-1], view)
+
+
 def is_invisible(character: str) -> bool:
     """Characters that a reader does not see: format, control, private, and those Unicode says are drawn as nothing."""
     return _INVISIBLE.match(character) is not None
@@ -115,20 +123,53 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
     yield raw
     base = raw
     for view in _folded(raw):
-        yield (base := view)
+        yield _where_changed(view, base)
+        base = view
     last = base
     for view in _layers(base, LAYERS):
-        yield _changed(view, last) if len(view.text) > LONG_CHARS else view
+        yield _where_changed(view, last)
         last = view
+        for folded in _folded(view):
+            yield _where_changed(folded, last)
+            last = folded
     if plain:
         return
     blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
     if blanks is not None:
         yield blanks
-    for whole in (base,) if last is base else (base, _changed(last, base)):
-        for view in (*joined(whole), *turned(whole)):
-            yield view
-            yield from _layers(view, 1)
+    for view in _apart(base, last):
+        yield view
+        yield from _inside(view)
+
+
+def _apart(base: View, last: View) -> Iterator[View]:
+    """Forms in which something was put together, turned or spelled out, without and with encodings taken off."""
+    decoded = _where_changed(last, base) if last is not base else base
+    for whole in (base, decoded) if decoded is not last else (last,):
+        yield from joined(whole)
+    for whole in dict.fromkeys((base, decoded)):
+        yield from turned(whole)
+        if codes := spelled(whole):
+            yield codes
+
+
+def _inside(view: View) -> Iterator[View]:
+    """What is in a form that was put together or turned: turned and put together once more, and encoded."""
+    inner = view
+    for inner in _layers(view, LAYERS_INSIDE):
+        yield inner
+    if view.name in ("reversed", "rot13"):
+        yield from joined(view)
+        return
+    for whole in (view,) if inner is view else (view, inner):
+        for again in turned(whole):
+            yield again
+            yield from _layers(again, LAYERS_INSIDE)
+
+
+def _where_changed(view: View, before: View) -> View:
+    """All of a short form; of a long one what lies near the places that one step has changed."""
+    return _changed(view, before) if len(view.text) > LONG_CHARS else view
 
 
 def _changed(view: View, before: View) -> View:
@@ -138,15 +179,18 @@ def _changed(view: View, before: View) -> View:
     places = [(at, same) for at, (_, _, same) in zip(view.begins, view.pieces, strict=True)]
     ends = [at for at, _ in places[1:]] + [len(view.text)]
     edits = [(at, end, view.text[at:end]) for (at, same), end in zip(places, ends, strict=True) if not same]
-    return rewrite(view, "near", near(edits, len(view.text))) or view
+    return rewrite(view, "near", near(edits, view.text)) or view
 
 
 def _layers(view: View, most: int) -> Iterator[View]:
+    """Raises Expanded when there is still an encoding after so many."""
     for _ in range(most):
         inner = unwrapped(view)
         if inner is None:
             return
         yield (view := inner)
+    if most == LAYERS and unwrapped(view) is not None:
+        raise Expanded
 
 
 def _folded(raw: View) -> Iterator[View]:

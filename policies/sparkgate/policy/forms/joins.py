@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise, product
 
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 
 CONTEXT_CHARS = 80
 """On each side of a joint: what a rule wants to see beside a value."""
+WORD_CHARS = 1000
+"""A word that reaches further is kept so far."""
 MIN_CHARS = 10
 """Of a word that is worth putting together."""
-SIGNS = ".-_/|:,;~*+"
-"""What may stand between the parts of a word, one kind at a time; blanks are looked at apart."""
 
-_SINGLES = re.compile(r"(?<!\S)\S(?:\s{1,3}\S){7,}(?!\S)")
-_SINGLE = re.compile(r"\s\S\s{1,3}\S\s")
+_SINGLES = re.compile(r"""(?<![^\s"'`(\[{<=:,.?])\S(?:\s{1,6}\S){7,}(?![^\s"'`)\]}>,.;:!?&])""")
+_SINGLE = re.compile(r"\s\S\s{1,6}\S\s")
 _BLANK = re.compile(r"\s+")
-_WRAPPED = re.compile(r"(?<=[\w+/=.:@-])[ \t]*\\?\r?\n[ \t>|#]*(?=[\w+/=.:@-])")
+_WRAPPED = re.compile(
+    r"(?<=[\w+/=.:@-])[ \t]*(?:\\?\r?\n[ \t>|#]*){1,3}(?:(?:[0-9]{1,2}[.)]|[-*\u2022])[ \t]+)?(?=[\w+/=.:@-])|\\n"
+)
+_TAGS = re.compile(r"(?<=[\w+/=.:@-])</?[A-Za-z]{1,8} ?/?>(?=[\w+/=.:@-])")
+_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s\"'<>]{12,}")
+_COMPONENT = re.compile(r"[^/?&=;#:.\s]{2,}")
+_PREFIXED = re.compile(
+    r"(?<![A-Za-z0-9])((?:gh[pousr]_|github_pat_|hf_|sk-|AKIA|ASIA|glpat-|xox[abp]-|nvapi-|tvly-|npm_|pypi-|gsk_|AIza"
+    r"|eyJ|dckr_pat_|sk_live_|rk_live_)[A-Za-z0-9_-]*)(?:[^\w\n]{1,3}[A-Za-z0-9_+/=-]{2,100}){1,8}"
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+(?![A-Za-z0-9_+/=-])")
+_BETWEEN = re.compile(r"(?<=[A-Za-z0-9_+/=-])(?!-\w)[^\w\n]{1,3}(?=[A-Za-z0-9_+/=-])")
 _WORD_AFTER = re.compile(r"\S{1,64}")
 _OTHER_BLANKS = re.compile(r"(?<=\S)[^\S\n\r ]+(?=\S)")
 _QUOTED = re.compile(r"""(?<=\S)["'`]\s{0,3}(?:\+|\.{1,2}|,|&|\|\|)?\s{0,3}["'`](?=\S)""")
@@ -34,16 +46,24 @@ _TWO_GROUPS = re.compile(
 )
 _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
 _CHUNK_CHARS = 12
+_PART_CHARS = 20
+_UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
 _CHUNKS = 4
 
 
-def _apart(sign: str) -> re.Pattern[str]:
-    part = f"[A-Za-z0-9={re.escape('_-+/'.replace(sign, ''))}]{{1,{_CHUNK_CHARS}}}"
-    return re.compile(rf"(?<![A-Za-z0-9]){part}(?:{re.escape(sign)}{part}){{3,}}")
+@lru_cache(maxsize=256)
+def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """(words with this sign between their parts, once or twice, with or without blanks; the sign with its blanks)"""
+    own = "_-+/.".replace(sign, "") if len(sign) == 1 else "_-+/."
+    part = f"[A-Za-z0-9=@{re.escape(own)}]"
+    between = rf"[ \t]?{re.escape(sign)}{{1,2}}>?[ \t]?" if len(sign) == 1 else re.escape(sign)
+    words = rf"(?<![A-Za-z0-9]){part}{{1,{_PART_CHARS}}}(?:{between}{part}{{1,{_PART_CHARS}}}){{3,}}"
+    return re.compile(words), re.compile(between)
 
 
-_SIGNED = re.compile(r"[A-Za-z0-9=]([-._/|:,;~*+])[A-Za-z0-9=_+/-]{1,12}\1[A-Za-z0-9=_+/-]{1,12}\1[A-Za-z0-9=_+/-]")
-_APART: Mapping[str, re.Pattern[str]] = {sign: _apart(sign) for sign in SIGNS}
+_SIGNED = re.compile(
+    r"[A-Za-z0-9=@]([ \t]?[^\w\s]{1,2}>?[ \t]?)[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/-]"
+)
 
 
 def _singles(text: str) -> Iterator[Edit]:
@@ -53,29 +73,42 @@ def _singles(text: str) -> Iterator[Edit]:
             yield blank.start(), blank.end(), ""
 
 
-def _signs(sign: str) -> Callable[[str], Iterator[Edit]]:
+def _signs(text: str, sign: str) -> Iterator[Edit]:
     """Parts of a word with the same sign between them."""
-
-    def edits(text: str) -> Iterator[Edit]:
-        for run in _APART[sign].finditer(text):
-            bare = run[0].replace(sign, "")
-            if len(bare) >= MIN_CHARS and any(map(str.isdigit, bare)):
-                for place in re.finditer(re.escape(sign), run[0]):
-                    yield run.start() + place.start(), run.start() + place.end(), ""
-
-    return edits
+    words, between = _apart(sign)
+    for run in words.finditer(text):
+        bare = between.sub("", run[0])
+        if len(bare) >= MIN_CHARS and (_UNEVEN.search(bare) or "@" in bare):
+            for place in between.finditer(text, run.start(), run.end()):
+                yield place.start(), place.end(), ""
 
 
-def near(edits: Iterable[Edit], size: int) -> Iterator[Edit]:
+def near(edits: Iterable[Edit], text: str) -> Iterator[Edit]:
     """The edits, and what is far from all of them left out: it is looked at in other forms, and these are many."""
     at = 0
     for start, end, instead in edits:
-        if start - at > 2 * CONTEXT_CHARS or (not at and start > CONTEXT_CHARS):
-            yield at + CONTEXT_CHARS * bool(at), start - CONTEXT_CHARS, "\n"
+        since, until = _word_end(text, at, start) if at else 0, _word_begin(text, at, start)
+        if until > since:
+            yield since, until, "\n"
         yield start, end, instead
         at = end
-    if at and size - at > CONTEXT_CHARS:
-        yield at + CONTEXT_CHARS, size, "\n"
+    if at and (since := _word_end(text, at, len(text))) < len(text):
+        yield since, len(text), "\n"
+
+
+def _word_begin(text: str, since: int, place: int) -> int:
+    """Where what lies near a place begins: some characters before the word that it is in."""
+    begin = max(since, place - CONTEXT_CHARS)
+    while begin > max(since, place - WORD_CHARS) and not text[begin - 1].isspace():
+        begin -= 1
+    return begin
+
+
+def _word_end(text: str, place: int, until: int) -> int:
+    end = min(until, place + CONTEXT_CHARS)
+    while end < min(until, place + WORD_CHARS) and not text[end].isspace():
+        end += 1
+    return end
 
 
 def _grouped(view: View) -> Iterator[View]:
@@ -86,7 +119,7 @@ def _grouped(view: View) -> Iterator[View]:
     groups = list(_CHUNK.finditer(view.text)) if _TWO_GROUPS.search(view.text) else []
     runs = list(_odd_runs(groups))
     for before, after in product(range(4), range(3)) if runs else ():
-        form = rewrite(view, "groups", near(_between(groups, runs, before, after), len(view.text)))
+        form = rewrite(view, "groups", near(_between(groups, runs, before, after), view.text))
         if form is not None:
             yield form
 
@@ -116,28 +149,46 @@ def _odd_runs(groups: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
             end, odd = place + 1, odd + 1
 
 
-def _parameters(text: str) -> Iterator[Edit]:
+def _values(text: str) -> Iterator[Edit]:
     """Values of a query string that are no words, without what stands between them."""
     for query in _QUERY.finditer(text):
-        values = [one for one in _VALUE.finditer(text, *query.span()) if not _PLAIN.fullmatch(one[0])]
-        for before, after in pairwise(values):
-            yield before.end(), after.start(), ""
+        yield from _next_to_each_other(one for one in _VALUE.finditer(text, *query.span()))
+
+
+def _components(text: str) -> Iterator[Edit]:
+    """Parts of an address that are no words: labels, segments, names and values, fragment."""
+    for address in _ADDRESS.finditer(text):
+        yield from _next_to_each_other(_COMPONENT.finditer(text, *address.span()))
 
 
 def _segments(text: str) -> Iterator[Edit]:
-    """Parts of a path that are no words, without what stands between them."""
+    """Parts of a path that are no words."""
     for path in _PATH.finditer(text):
-        parts = [one for one in _PART.finditer(text, *path.span()) if not _PLAIN.fullmatch(one[0])]
-        for before, after in pairwise(parts):
-            yield before.end(), after.start(), ""
+        yield from _next_to_each_other(_PART.finditer(text, *path.span()))
+
+
+def _next_to_each_other(parts: Iterable[re.Match[str]]) -> Iterator[Edit]:
+    """Without what stands between those that are no words."""
+    odd = [one for one in parts if not _PLAIN.fullmatch(one[0])]
+    for before, after in pairwise(odd):
+        yield before.end(), after.start(), ""
+
+
+def _prefixed(text: str) -> Iterator[Edit]:
+    """What follows the beginning of a token that can be nothing else."""
+    for run in _PREFIXED.finditer(text):
+        for gap in _BETWEEN.finditer(text, run.end(1), run.end()):
+            if _WORD.match(text, gap.end()):
+                break
+            yield gap.start(), gap.end(), ""
 
 
 def _wrapped(text: str) -> Iterator[Edit]:
     """Ends of lines in the middle of a word that is none of a language."""
     for joint in _WRAPPED.finditer(text):
-        before = text[max(0, joint.start() - 64) : joint.start()].rsplit(None, 1)[-1]
+        before = (text[max(0, joint.start() - 64) : joint.start()].rsplit(None, 1) or [""])[-1]
         after = _WORD_AFTER.match(text, joint.end())
-        if after and any(map(str.isdigit, before + after[0])):
+        if after and _UNEVEN.search(before + after[0]):
             yield joint.start(), joint.end(), ""
 
 
@@ -150,29 +201,42 @@ OTHER_BLANKS = "other blanks"
 
 JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit]]]] = {
     "singles": (_SINGLE.search, _singles),
-    "wrapped": (lambda text: "\n" in text, _wrapped),
+    "wrapped": (lambda text: "\n" in text or "\\n" in text, _wrapped),
     OTHER_BLANKS: (lambda text: not text.isprintable() or not text.isascii(), other_blanks),
-    "parameters": (lambda text: "=" in text, _parameters),
+    "values": (lambda text: "=" in text, _values),
+    "components": (_ADDRESS.search, _components),
+    "after a prefix": (_PREFIXED.search, _prefixed),
+    "tags": (lambda text: text.count("<") > 2, _matches(_TAGS)),
     "segments": (lambda text: text.count("/") > 1, _segments),
     "quoted": (lambda text: any(sign in text for sign in "\"'`"), _matches(_QUOTED)),
 }
 """Name → (whether it may be there at all, what puts it together)."""
 
-APART: Mapping[str, Callable[[str], Iterator[Edit]]] = {sign: _signs(sign) for sign in SIGNS}
-"""Sign → what takes it out of words that it was put into."""
-JOIN_NAMES = (*JOINS, "groups", *(f"apart by {sign}" for sign in SIGNS))
+APART = "apart"
+JOIN_NAMES = (*JOINS, "groups", APART)
 BLANK_NAMES = ("singles", "groups", "wrapped", OTHER_BLANKS)
 """Those in which only blanks were taken out."""
+MAX_SIGNS = 6
+"""Different signs that are looked at as what stands between parts, the most frequent first."""
+
+
+def _between_parts(text: str) -> list[str]:
+    """Signs that may stand between the parts of a word."""
+    if not _SIGNED.search(text):
+        return []
+    signs = {one: text.count(one) for one in set(text) if not one.isalnum() and not one.isspace()}
+    frequent = sorted((sign for sign, count in signs.items() if count > 2), key=lambda sign: (-signs[sign], sign))
+    return [one for sign in frequent[:MAX_SIGNS] for one in (sign, 2 * sign) if text.count(one) > 2]
 
 
 def joined(view: View) -> Iterator[View]:
     """One form for each way in which words were taken apart."""
     text = view.text
-    ways = [(name, edits) for name, (possible, edits) in JOINS.items() if possible(text)]
-    if _SIGNED.search(text):
-        ways += [(f"apart by {sign}", edits) for sign, edits in APART.items() if text.count(sign) > 2]
-    for name, edits in ways:
-        if form := rewrite(view, name, near(edits(text), len(text))):
+    for name, (possible, edits) in JOINS.items():
+        if possible(text) and (form := rewrite(view, name, near(edits(text), text))):
+            yield form
+    for sign in _between_parts(text):
+        if form := rewrite(view, APART, near(_signs(text, sign), text)):
             yield form
     yield from _grouped(view)
 
@@ -180,8 +244,10 @@ def joined(view: View) -> Iterator[View]:
 _HALF = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM"
 )
-_TOKEN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z_-]{0,64}[0-9][A-Za-z0-9_-]{12}|@")
-"""Without a longer word that has a digit, and without an address, there is nothing to turn."""
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}|@"
+)
+"""Without a longer word of mixed letters, and without an address, there is nothing to turn."""
 
 
 def turned(view: View) -> Iterator[View]:

@@ -17,8 +17,8 @@ _PERCENT = re.compile(r"(?:%(?:25)*[0-9A-Fa-f]{2})+")
 _ONE_PERCENT = re.compile(r"%(?:25)*([0-9A-Fa-f]{2})")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};)")
 _ESCAPE = re.compile(
-    r"\\u\{([0-9A-Fa-f]{1,6})\}|(?:\\|%|U\+)u?([0-9A-Fa-f]{4})(?![0-9A-Fa-f])|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})"
-    r"|\\x([0-9A-Fa-f]{2})"
+    r"\\+u\{([0-9A-Fa-f]{1,6})\}|(?:\\+|%|U\+)u?([0-9A-Fa-f]{4})(?![0-9A-Fa-f])|\\+u([0-9A-Fa-f]{4})"
+    r"|\\+U([0-9A-Fa-f]{8})|\\+x([0-9A-Fa-f]{2})"
 )
 _OCTAL = re.compile(r"(?:\\[0-3][0-7]{2}){4,}")
 _QUOTED = re.compile(r"(?:=[0-9A-F]{2}){4,}")
@@ -27,26 +27,32 @@ _BASE64_PARTS = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9_-]{16,}={0,2}|[
 _ASCII_FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef")
 """Where a group of four begins, in the base64 of ASCII text: its first bit is 0."""
 _BASE32 = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{16,}|[a-z2-7]{16,})={0,6}(?![A-Za-z0-9=])")
-_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0[xX])?((?:[0-9A-Fa-f]{2}){8,})(?![0-9A-Za-z])")
+_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:0[xX])?([0-9A-Fa-f]{16,})(?![0-9A-Fa-f])")
 _HEX_LIST = re.compile(
     r"(?<![0-9A-Za-z])(?:(?:0x)?[0-9A-Fa-f]{2}(?:[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}){7,}|(?:0x[0-9A-Fa-f]{2}){8,})"
     r"(?![0-9A-Za-z])"
 )
-_CODES = re.compile(r"(?<![0-9])[0-9]{2,3}(?:[ ,;]{1,2}[0-9]{2,3}){7,}(?![0-9])")
-_PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]{6,}")
+_CODES = re.compile(r"(?<![0-9])[0-9]{2,3}(?:[ ,;.\n-]{1,2}[0-9]{2,3}){7,}(?![0-9])")
+_PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]{%d,}" % MIN_BYTES)
+_ASCII = re.compile(rb"[\t\n\r\x20-\x7e]{%d,}" % MIN_BYTES)
+_STRAY_BYTES = 3
+"""Before and behind a text, that hide nothing."""
 
 
 def readable(data: bytes) -> str | None:
-    """Bytes that are text, as UTF-8 or, without the high bytes, UTF-16; None for others."""
-    data = data.rstrip(b"\0")
-    if len(data) >= 2 * MIN_BYTES and data[1::2].strip(b"\0") == b"":
-        data = data[::2]
-    if not _PRINTABLE.fullmatch(data):
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
+    """The text in bytes, as UTF-8 or, where every other byte is 0, UTF-16; None for others."""
+    for start in (0, 1):
+        if len(data) >= 2 * MIN_BYTES and data[start::2].count(0) >= 0.8 * (len(data) // 2):
+            data = data[1 - start :: 2]
+            break
+    for pattern in (_PRINTABLE, _ASCII):
+        longest = max(pattern.findall(data), key=len, default=b"")
+        if len(longest) >= max(MIN_BYTES, len(data) - _STRAY_BYTES):
+            try:
+                return longest.decode()
+            except UnicodeDecodeError:
+                continue
+    return None
 
 
 def _percent(text: str) -> Iterator[Edit]:
@@ -86,7 +92,15 @@ def _quoted(text: str) -> Iterator[Edit]:
 
 
 def _hex(text: str) -> Iterator[Edit]:
-    return _runs(text, _HEX, lambda word: bytes.fromhex(word.lower().removeprefix("0x")))
+    """Pairs may begin at the first digit or at the second."""
+    for match in _HEX.finditer(text):
+        digits = match[1]
+        for skipped in range(2):
+            pairs = digits[skipped : len(digits) - (len(digits) - skipped) % 2]
+            meant = readable(bytes.fromhex(pairs))
+            if meant is not None:
+                yield match.start(), match.end(), meant
+                break
 
 
 def _hex_list(text: str) -> Iterator[Edit]:
@@ -135,7 +149,8 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
     bare = text[start:end].rstrip("=")
     for skipped in range(4):
         word = bare[skipped:]
-        if len(word) % 4 == 1 or not _ASCII_FIRST.issuperset(word[:8:4]):
+        word = word[:-1] if len(word) % 4 == 1 else word
+        if len(word) < 2 * MIN_BYTES or not _ASCII_FIRST.issuperset(word[4:12:4]):
             continue
         try:
             data = base64.b64decode(word + "=" * (-len(word) % 4), b"-_" if "-" in word or "_" in word else None)
@@ -150,7 +165,7 @@ _LONG = re.compile(r"[A-Za-z0-9]{16}").search
 _RUN = re.compile(r"[A-Za-z0-9+/_-]{16}").search
 _CAPITAL = re.compile(r"(?=[a-z0-9+/_-]{0,15}[A-Z])[A-Za-z0-9+/_-]{16}").search
 _LISTED = re.compile(
-    r"[0-9A-Fa-f]{2}[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
+    r"[0-9A-Fa-f]{2}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
 ).search
 
 
@@ -166,12 +181,16 @@ UNWRAP: Mapping[str, tuple[Gate, Callable[[str], Iterator[Edit]]]] = {
     "octal": (lambda text: "\\" in text, _octal),
     "quoted-printable": (lambda text: text.count("=") > 3, _quoted),
     "hex-list": (_LISTED, _hex_list),
-    "codes": (_LISTED, _codes),
     "hex": (_LONG, _hex),
     "base32": (_LONG, _base32),
     "base64": (_base64_sized, _base64),
 }
 """Name → (whether it may be there at all, what takes it off)."""
+
+
+def spelled(view: View) -> View | None:
+    """The form with lists of decimal numbers read as characters: what is also a list of bytes is read as that first."""
+    return rewrite(view, "codes", _codes(view.text)) if _LISTED(view.text) else None
 
 
 def unwrapped(view: View) -> View | None:
