@@ -64,7 +64,8 @@ SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
 def build(services: Services, caller: Caller) -> Server[Any]:
     """The search server for one connection."""
-    return build_server("sparksearch", "Private web search", INSTRUCTIONS, [web_search_tool(services, caller)])
+    tools = [web_search_tool(services, caller)]
+    return build_server("sparksearch", "Private web search", INSTRUCTIONS, tools, services.warning)
 
 
 def web_search_tool(services: Services, caller: Caller) -> Tool:
@@ -113,11 +114,6 @@ async def web_search(
     services: Services, caller: Caller, arguments: Arguments, ask: Ask | None = None
 ) -> dict[str, Any]:
     """The whole way of one query; every bad end is an answer with `ok: false`, a code and the way out."""
-    told = await _web_search(services, caller, arguments, ask)
-    return {**told, "warning": services.policy_fault} if services.policy_fault else told
-
-
-async def _web_search(services: Services, caller: Caller, arguments: Arguments, ask: Ask | None) -> dict[str, Any]:
     try:
         live = services.live()
     except NotReady as error:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sparkgate.bench_service import Bench
     from sparkgate.change.control import Control
 
+MAX_NOTE_CHARS = 400
 STALE = "the policy on disk cannot be used, and the last good one is in force: {error}"
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -108,6 +109,12 @@ class Services:
             if self._protected:
                 self._protected.refresh()
             return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
+
+    def warning(self) -> str:
+        """What every answer must say: a policy that is not the one on disk, and places that could not be read."""
+        notes = self._protected.notes if self._protected else ()
+        told = f"what must not leave is not all known: {'; '.join(notes)}"[:MAX_NOTE_CHARS] if notes else ""
+        return "; ".join(filter(None, (self.policy_fault, told)))
 
     def _files(self) -> Iterable[Path]:
         folder = self.config.parent

@@ -234,8 +234,18 @@ def result(payload: dict[str, Any]) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=told)
 
 
-def build_server(name: str, title: str, instructions: str, tools: Sequence[Tool]) -> Server[Any]:
-    """An MCP server with these tools and nothing else: no prompts, no resources."""
+def _no_warning() -> str:
+    return ""
+
+
+def build_server(
+    name: str, title: str, instructions: str, tools: Sequence[Tool], warning: Callable[[], str] = _no_warning
+) -> Server[Any]:
+    """An MCP server with these tools and nothing else: no prompts, no resources.
+
+    Args:
+        warning: what every answer must say as long as it holds; "" for nothing.
+    """
     by_name = {tool.name: tool for tool in tools}
     listed = types.ListToolsResult(tools=[tool.listed() for tool in tools])
 
@@ -251,7 +261,8 @@ def build_server(name: str, title: str, instructions: str, tools: Sequence[Tool]
         except BadArgument as error:
             return result(failure(error.code, str(error)))
         try:
-            return result(await tool.handler(arguments, context))
+            told = await tool.handler(arguments, context)
+            return result({**told, "warning": words} if (words := warning()) else told)
         except Exception as error:
             log.error("tool_fault", tool=call.name, **log.describe(error))
             return fault(call.name)

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import monotonic, perf_counter
+from typing import Literal
 
-from sparkgate.policy.finding import ANYWHERE, Overrun, Where
+from sparkgate.policy.finding import ANYWHERE, Named, Overrun, Where
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Decision, Policy
 from sparkgate.policy.rules import Rule
 from sparkgate.policy.views import Expanded, accepts, views
 
 PATIENCE_S = 5.0
+Confidence = Literal["certain", "likely", "possible"]
+CERTAIN = ("known-value", "canary", "unreleased-code")
+CHECK_SUMS = frozenset(
+    {
+        "luhn",
+        "card",
+        "iban",
+        "nhs",
+        "pesel",
+        "aba",
+        "verhoeff",
+        "iso7064",
+        "french-nir",
+        "spanish-dni",
+        "identity-number",
+    }
+)
+"""Checks that few strings pass by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +43,7 @@ class Seen:
     start: int
     end: int
     checks: tuple[str, ...]
+    confidence: Confidence
     counts: bool
     why: str
     source: str
@@ -68,8 +88,17 @@ def _form(policy: Policy, view: View) -> Form:
         checks, source = (rule.check_names, rule.source) if isinstance(rule, Rule) else ((), "")
         counts = accepts(view, rule, hit.start, hit.end)
         span = view.span(hit.start, hit.end)
-        seen.append(Seen(rule.id, rule.cls, rule.verdict, *span, checks, counts, rule.why, source))
+        told = Seen(rule.id, rule.cls, rule.verdict, *span, checks, confidence(rule), counts, rule.why, source)
+        seen.append(told)
     return Form(chain(view), len(view.text), elapsed_us, tuple(seen))
+
+
+def confidence(rule: Named) -> Confidence:
+    """How sure a finding of this rule is: a check sum or a value that is known, a literal, or only a shape."""
+    checks = rule.check_names if isinstance(rule, Rule) else ()
+    if rule.id in CERTAIN or any(name in CHECK_SUMS for name in checks):
+        return "certain"
+    return "likely" if rule.forms == "all" else "possible"
 
 
 def chain(view: View) -> str:

@@ -37,11 +37,12 @@ class Protected:
         )
         self._values_due_s = self._folders_due_s = 0.0
         self._reading: threading.Thread | None = None
+        self._lost: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be read, without a value."""
-        return self.values.notes
+        return (*self.values.notes, *self._lost)
 
     def refresh(self) -> None:
         """Look for changes when it is time: at values at once, at folders beside what else is done."""
@@ -56,8 +57,10 @@ class Protected:
 
     def _read_folders(self) -> None:
         """What was known of a folder that is gone meanwhile stays known."""
+        lost = []
         for folder in self.folders:
             try:
                 folder.refresh()
             except (FolderError, OSError):
-                continue
+                lost.append(f"{folder.folder} cannot be read any more")
+        self._lost = tuple(lost)
