@@ -149,9 +149,8 @@ def _explain(rules: Policy, text: str, as_json: bool) -> None:
             checked = f", checked by {', '.join(one.checks)}" if one.checks else ""
             source = f" ({one.source})" if one.source else ""
             note = "" if one.counts else "; says nothing in this form"
-            words = (
-                f"  {one.rule} ({one.cls}, {one.verdict}) at {one.start}–{one.end}{checked}{note}: {one.why}{source}"
-            )
+            what = f"{one.rule} ({one.cls}, {one.verdict}) at {one.start}–{one.end}, {one.confidence}"
+            words = f"  {what}{checked}{note}: {one.why}{source}"
             out.print(Text(words), soft_wrap=True)
 
 
