@@ -115,6 +115,26 @@ def test_random_words_are_told_from_names_digests_and_texts() -> None:
         ("public-ipv6", "2400:c401::5054:ff:fe1b:b031", "2001:db8::1"),
         ("ticket", "ALDER-1423", "CVE-2025"),
         ("filled", "sk-ant-aaaaaaaaaaaaaaaaaaaaaaaa", "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx"),
+        ("filled", "sk-ant-k7Wq9zLw2RtYpX4vB8nM3cD6fG1hJ5sxxxx", "ghp_xxxxxxxxxxxxxxxxxxxx"),
+        ("scrambled", "kWqzLwRtYpXvBnMcDfGhJs", "hf_requiredCharacteristicTypes"),
+        ("charged", "4539148803436467", "4242424242424242"),
+        ("owned-phone", "415-555-0132", "800-555-0132"),
+        ("owned-phone", "8887654321", "0800 123 4567"),
+        ("street", "48 Larkspur Avenue", "1600 Amphitheatre Parkway"),
+        ("ticket", "ALDER-1423", "LUCENE-10016"),
+        ("private-ipv4", "192.168.177.57", "192.168.177.11"),
+        ("private-ipv4", "192.168.1.77", "192.168.1.1"),
+        ("own-login-at", "jdoe@192.168.1.77", "root@192.168.1.77"),
+        ("own-address-path", "192.168.1.77/clients/x", "192.168.1.77:8000/v1/models"),
+        ("own-path", "/mnt/nas-finance/x", "/mnt/nvme0/hf-cache"),
+        ("inner-host", "build.lan", "gpu-name.lan"),
+        ("mac", "48:b0:2d:3a:26:66", "48:b0:2d:00:00:00"),
+        ("mail", "hana@abc.photography", "hana@abc.transpose"),
+        ("said-mail", "jane.doe (at) abc.io", "meet at abc.io"),
+        ("said-mail", "jane at abc dot io", "look at abc dot io"),
+        ("said-mail", "jane at abc dot io", "jane at github dot com"),
+        ("said-mail", "jane.doe @ abc.io", "lunch @ abc.io"),
+        ("said-mail", "jane arroba abc punto es", "jane arroba abc point es"),
         ("mixed", "k7Wq9zLw2", "vllm-7d9f8b6c5d-x2kqz"),
     ],
 )
@@ -145,3 +165,19 @@ def test_every_check_answers_for_any_value() -> None:
         text = "".join(source.choices(signs, k=40))
         for name in ("real", "filled", "mixed", "strong", "credential", "said-key", "said-password", "unknown-key"):
             assert CHECKS[name](text[5:30], text, 5) in (True, False)
+
+
+@pytest.mark.parametrize("name", ["x-amz-id-2: ", "cf-ray ", 'etag: "', "request id ", "X-Request-Id="])
+def test_a_long_word_behind_the_name_of_a_request_is_none(name: str) -> None:
+    word = fill("{mixed:40}")
+    assert CHECKS["unknown-key"](word, f"key {word}", 4)
+    assert not CHECKS["unknown-key"](word, f"{name}{word}", len(name))
+
+
+def test_a_card_for_tests_is_a_card_where_no_test_is_spoken_of() -> None:
+    assert CHECKS["charged"]("4111111111111111", "my card 4111111111111111", 8)
+    assert not CHECKS["charged"]("4111111111111111", "sandbox 4111111111111111", 8)
+
+
+def test_a_placeholder_is_looked_for_in_time_that_grows_with_the_text() -> None:
+    assert len(wording.FILLER.sub("", "your-0" + "0" * 200_000)) < 200_000

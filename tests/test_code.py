@@ -13,7 +13,9 @@ import pytest
 
 from sparkgate.policy.code import signs as sign_table
 from sparkgate.policy.code.detector import CodeDetector, dense, joined, line_score
+from sparkgate.policy.code.diffs import LINES, diffs
 from sparkgate.policy.code.signs import Signs, signs
+from sparkgate.policy.code.statements import TRIES, statements
 from sparkgate.policy.finding import Overrun
 
 PATIENCE_S = 30.0
@@ -104,6 +106,56 @@ def test_a_textbook_definition_counts_against_and_an_own_one_counts_three() -> N
     assert line_score("def fib(n):", TABLE) == ("python-def", -2, False)
     assert line_score("def settle(batch):", TABLE) == ("python-def", 3, True)
     assert line_score("nothing to see here", TABLE) is None
+
+
+# -- statements and changes
+
+
+def test_a_statement_reaches_from_its_first_word_to_its_semicolon_over_any_lines() -> None:
+    sql = "UPDATE pier_invoice p\nSET toll_net = 0,\n    -- why; so\n    cut = 'a;b'\nWHERE haircut_factor > 2;"
+    text = f"slow\n  {sql} and then"
+    assert [text[start:end] for start, end in statements(text, TABLE)] == [sql]
+
+
+def test_a_statement_without_a_semicolon_ends_at_the_blank_line_or_before_the_first_line_that_is_no_sql() -> None:
+    sql = "select pier_ref, toll_net\nfrom pier_invoice\nwhere haircut_factor > 2"
+    for rest in ("\n\nwhich index", "\nis it slow", "\n```\nslow"):
+        assert [(sql + rest)[start:end] for start, end in statements(sql + rest, TABLE)] == [sql]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT relname FROM pg_stat_user_tables\nWHERE seq_scan > idx_scan;",
+        "select order_id, customer_id from orders\nwhere created_at > now();",
+        "SELECT pier_ref, toll_net FROM pier_invoice",
+    ],
+)
+def test_system_tables_textbook_names_and_a_line_without_a_semicolon_are_no_own_statement(text: str) -> None:
+    assert list(statements(text, TABLE)) == []
+
+
+def test_a_text_that_is_all_first_words_is_given_up_after_some_tries() -> None:
+    own = "UPDATE pier_invoice\nSET toll_net = 0\nWHERE haircut_factor > 2;"
+    assert list(statements("select;\n" * (TRIES - 1) + own, TABLE)) != []
+    assert list(statements("select;\n" * TRIES + own, TABLE)) == []
+
+
+def test_a_change_counts_from_three_lines_of_code_on() -> None:
+    head = "--- a/pier.py\n+++ b/pier.py\n@@ -1,2 +1,2 @@\n"
+    rows = ["-cut = 0.2", "+cut = 0.3", " return cut"]
+    for count in range(1, LINES + 1):
+        text = head + "\n".join(rows[:count])
+        assert bool(diffs(text, lambda row: "cut" in row, lambda row: False)) == (count == LINES)
+
+
+def test_changed_lines_without_a_head_need_some_that_go_and_some_that_come() -> None:
+    def is_code(row: str) -> bool:
+        return "=" in row
+
+    assert diffs("what\n- a = 1\n+ a = 2\n+ b = 3\nok", is_code, is_code) == [(5, 28)]
+    assert diffs("- a = 1\n- a = 2\n- b = 3", is_code, is_code) == []
+    assert diffs("- a = 1\n+ a = 2\n+ b is 3", is_code, is_code) == []
 
 
 # -- limits

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sparkgate.policy.checks import CHECKS, parse_check
-from sparkgate.policy.finding import Finding
+from sparkgate.policy.finding import Finding, Withheld
+from sparkgate.policy.judge import merge
 from sparkgate.policy.rules import SHIPPED, Rule, Rulebook, RuleError, load, parse, shipped
 from sparkgate.policy.samples import fill
 
@@ -138,6 +139,61 @@ def test_a_path_loses_its_user_and_folders_but_keeps_its_file_name() -> None:
     assert text[: hit.start] + hit.rule.replacement + text[hit.end :] == 'File "[home path]/engine.py", line 3'
 
 
+GLUED = (
+    "hf_{letters:34}",
+    "ghp_{mixed:36}",
+    "github_pat_{mixed:22}_{mixed:59}",
+    "glpat-{mixed:20}",
+    "sk-proj-{mixed:74}",
+    "sk-ant-api03-{mixed:93}",
+    "sk-or-v1-{hex:64}",
+    "nvapi-{mixed:64}",
+    "gsk_{mixed:52}",
+    "AKIA7{upper:15}",
+    "AIza{mixed:35}",
+    "tvly-{mixed:32}",
+    "npm_{mixed:36}",
+    "pypi-AgEIcHlwaS5vcmc{mixed:120}",
+    "dckr_pat_{mixed:27}",
+    "xoxb-{digits:12}-{mixed:24}",
+    "sk_live_{digits:2}{mixed:22}",
+    "whsec_{mixed:32}",
+    "tskey-auth-{mixed:16}-{mixed:32}",
+)
+
+
+@pytest.mark.parametrize("around", ["x{}", "img_{}.png", "{}_", "{}-a", "{}xyzxyz", "q?t=A{}&b=1", "key{}xxxx"])
+@pytest.mark.parametrize("token", GLUED)
+def test_what_is_glued_to_a_token_does_not_hide_it(token: str, around: str) -> None:
+    text = around.format(fill(token))
+    hits = [hit for hit in findings(text) if hit.rule.cls == "secret" and fill(token) in text[hit.start : hit.end]]
+    assert hits, around
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("open /home/jdoe/acme plan/x.py", "open [home path]/x.py"),
+        ("'/home/jdoe/My Client Project/plan.md'", "'[home path]plan.md'"),
+        ("cd /home/jdoe/acme then run ./x/y", "cd [home path] then run ./x/y"),
+        ("cp /home/jdoe/a to /mnt/data", "cp [home path] to /mnt/data"),
+        ("192.168.1.77:8000/clients/globex is slow", "[private address] is slow"),
+        ("ssh jdoe@192.168.1.77 fails", "ssh [login] fails"),
+        ("ruf +49 (0)170 / 123 45 67 an", "ruf [phone] an"),
+        ("to jane.doe+a/b@abc.io now", "to [email] now"),
+        ("write jane dot doe at abc dot io", "[email]"),
+    ],
+)
+def test_what_is_withheld_is_withheld_whole(text: str, left: str) -> None:
+    for one in reversed(merge(_withheld(hit) for hit in findings(text))):
+        text = text[: one.start] + one.replacement + text[one.end :]
+    assert text.endswith(left)
+
+
+def _withheld(hit: Finding) -> Withheld:
+    return Withheld(hit.rule.id, hit.rule.cls, hit.start, hit.end, hit.rule.replacement, hit.rule.verdict)
+
+
 def test_a_uuid_shields_digits_that_look_like_personal_data_but_never_a_secret() -> None:
     assert touches("run 00000000-1111-4222-8333-123456789012") == []
     assert "exa-key" in touches(fill("EXA_API_KEY={hex:8}-{hex:4}-4{hex:3}-a{hex:3}-{hex:12}"))
@@ -183,6 +239,15 @@ def test_two_rules_with_one_id_are_refused() -> None:
     "text",
     [
         "A_" * 40_000,
+        "hf_" * 27_000,
+        "führerschein" * 6_000,
+        "sozialversicherungs" * 4_000,
+        "eyJhbGci" * 10_000,
+        "password=your" + "0" * 80_000,
+        "/home/jdoe/" + "a " * 40_000,
+        "at " + "a." * 40_000,
+        "a at " * 16_000,
+        "192.168.1.77/" * 6_000,
         "a." * 40_000,
         "0" * 80_000,
         "1 " * 40_000,
@@ -211,7 +276,7 @@ def test_the_worst_text_is_judged_before_the_deadline(text: str) -> None:
         ("aba", "021000021", "021000022"),
         ("pesel", "44051401359", "44051401358"),
         ("private-ipv4", "192.168.1.77", "192.168.1.777"),
-        ("private-ipv6", "fe80::1", "fe80::"),
+        ("private-ipv6", "fe80::4ab0:2dff:fe3a:2666", "fe80::1"),
         ("mac", "48:b0:2d:3a:26:66", "ff:ff:ff:ff:ff:ff"),
         ("mail", "jane@abc.dev", "user@example.com"),
         ("real", "k7Wq9zLw2", "your-api-key"),

@@ -12,8 +12,8 @@ import pytest
 from sparkgate.policy.finding import Label, Overrun
 from sparkgate.policy.names.fold import BASE, DIGRAPH, Words, fold
 from sparkgate.policy.names.index import deletions, one_edit
-from sparkgate.policy.names.parse import keys, parse_name
-from sparkgate.policy.names.words import COMMON, ENDINGS, is_common
+from sparkgate.policy.names.parse import keys, parse_name, variants
+from sparkgate.policy.names.words import COMMON, ENDINGS, FAMILIES, is_common
 from sparkgate.policy.rules import RuleError
 from sparkgate.policy.terms import NEAR_CHARS, Term, Terms, load_terms
 
@@ -114,6 +114,55 @@ LEAKS = [
     ("Krögers & Hähnle", "[name]"),
     ("Kröger und Hänle", "[name]"),
     ("为Wombat Regsiter部署", "为[name]部署"),
+    # joined by a word of another language
+    ("Kröger i Hähnle", "[name]"),
+    ("Kröger и Hähnle", "[name]"),
+    ("Kröger e Hähnle og", "[name] og"),
+    ("Kröger en Hähnle", "[name]"),
+    ("Kröger och Hähnle", "[name]"),
+    ("Kröger ja Hähnle", "[name]"),
+    ("Kröger和Hähnle 合同", "[name] 合同"),
+    ("Kröger と Hähnle", "[name]"),
+    ("Kröger en Hänle", "[name]"),
+    # the part that says what it is, in any language and at either end
+    ("the Woodlark project board", "the [name] board"),
+    ("Woodlark-Projekt", "[name]"),
+    ("des Woodlark-Projekts Kosten", "des [name] Kosten"),
+    ("Woodlarkprojekt", "[name]"),
+    ("Projekt Woodlark, projet Woodlark", "[name], [name]"),
+    ("Proyecto Woodlark", "[name]"),
+    ("progetto_woodlark", "[name]"),
+    ("feature/проект Woodlark", "feature/[name]"),
+    ("项目 Woodlark", "[name]"),
+    ("Woodlark项目预算", "[name]预算"),
+    ("Woodlarkプロジェクト", "[name]"),
+    ("Woodlark projcet", "[name]"),
+    ("w o o d l a r k project", "[name]"),
+    ('project "Woodlark" budget', '[name]" budget'),
+    # derived from the last part
+    ("Brellix Dynamik", "[name]"),
+    ("brellix dynamic pricing", "[name] pricing"),
+    ("Brellix-Dynamiques", "[name]"),
+    ("brellixdynamik.de", "[name].de"),
+    ("BrellixDynamikServer", "[name]Server"),
+    ("Kröger & Hähnlein", "[name]"),
+    # digits and signs for letters
+    ("Br3ll1x Dynam1cs lawsuit", "[name] lawsuit"),
+    ("W00dl4rk Pr0ject", "[name]"),
+    ("w0mbat_r3g1573r", "[name]"),
+    ("V0rn4d0", "[name]"),
+    ("Z1ntr3x", "[name]"),
+    ("my Bre11ix Dyn4mic5", "my [name]"),
+    ("Br3llixDyn4mics", "[name]"),
+    ("Brellix D*namics", "[name]"),
+    ("Kr0ger & H4hnle", "[name]"),
+    ("V0rn@d0", "[name]"),
+    ("Z!ntr3x!", "[name]!"),
+    # broken more than once, but not by spaces
+    ("Wom_bat R_egis_ter", "[name]"),
+    ("Wom**bat Re**gister", "[name]"),
+    ("Wom\nbat Reg\nister", "[name]"),
+    ("brel-lix dy-nam-ics", "[name]"),
 ]
 
 CLEAN = [
@@ -133,8 +182,24 @@ CLEAN = [
     "projects and registers",
     "i x z t r e n",
     "zantrax zintr",
-    "Woodlark Project",
     "the vor nad o",
+    # in another order, or derived from another word
+    "Register Wombat",
+    "hähnle kröger",
+    "woodlark projection",
+    "woodlark and the project",
+    "projekt management",
+    "woodlark проекция",
+    "wombat registration",
+    "brellix dynasty",
+    "aerodynamics of brellix",
+    "kröger o hähnle",
+    # digits and signs that are no letters
+    "v0rn4d zintr3 b1t",
+    "0x1f r0 p3 sha256 gb10 nvfp4 h264 4 5 7",
+    "w0mbat r4dio register",
+    "**wombat** is **registered**",
+    "vor\nna do",
 ]
 
 
@@ -157,7 +222,13 @@ def test_words_that_only_look_like_a_name_stay(text: str) -> None:
         ("Straßberg", ["Strassberg", "STRASSBERG", "Straßbergs"], ["strasse", "berg"]),
         ("Mueller", ["Müller", "Muller", "Mueller", "MÜLLER", "Muellers"], ["mule", "miller"]),
         ("HP", ["HP printer", "my-hp", "hp2", "HPServer", "HP's"], ["php", "graph paper", "hpc", "h p"]),
-        ("AT&T", ["AT&T", "at & t", "ATT bill", "at and t"], ["at the end", "attention", "that trip"]),
+        (
+            "AT&T",
+            ["AT&T", "at & t", "ATT bill", "at and t"],
+            ["at the end", "attention", "that trip", "at a t-shirt", "at i t", "atet"],
+        ),
+        ("H&M", ["H&M", "h & m shop", "H und M", "H和M"], ["him", "ham", "hum", "hem", "H i M"]),
+        ("M & S", ["M&S", "m and s", "M+S"], ["mess", "mas", "mus", "m a s", "mands"]),
         ("3M", ["3M tape", "3m"], ["13m", "3 apples", "3mm"]),
         ("O'Hara", ["O'Hara", "ohara", "O’Hara's"], ["o tiara", "hara"]),
         ("華為", ["購買華為的手機"], ["華麗", "為"]),
@@ -170,6 +241,17 @@ def test_words_that_only_look_like_a_name_stay(text: str) -> None:
         ("Digital", ["digital", "Digital-Prod"], ["digitalization", "digitize"]),
         ("Vertica", ["vertica", "verticas"], ["vertical", "vertically"]),
         ("Globex Corp", ["Globex Corp", "globexcorp"], ["globe corp", "globex", "corp"]),
+        ("Orrin Group", ["Groupe Orrin", "Orrin-Gruppe", "Grupo Orrin", "group Orrin"], ["orrin", "group by origin"]),
+        ("Group Sigma Orrin", ["Sigma Orrin Group"], ["orrin group", "sigma group"]),
+        ("Stratux Labs", ["Stratux Lab", "stratux-labs"], ["labs stratux", "stratux"]),
+        ("Alder Bank", ["Alder Bank", "Alder-Banks"], ["Bank Alder", "banque alder"]),
+        ("Project Orchid", ["Projekt Orchid", "проект Orchid"], ["orchid project", "Orchideenprojekt"]),
+        ("Project Management", ["Project Management"], ["management project", "project manager"]),
+        ("Orchid Robotics", ["Orchid Robotics"], ["orchid robotik", "orchid robot"]),
+        ("Hallvard Communications", ["hallvard communication", "Hallvard Communicatie"], ["Hallvard community"]),
+        ("Globex", ["Gl0bex", "G1obex", "gl0b3x"], ["gl0be", "g10b"]),
+        ("Haas", ["haas"], ["h445", "ha4s", "h@as"]),
+        ("Alfa i Beta", ["Alfa i Beta"], ["alfa beta"]),
         ("Ernst and Jung", ["Ernst & Jung", "ernst und jung", "Ernst+Jung"], ["ernst", "ernst oder jung"]),
     ],
 )
@@ -244,6 +326,20 @@ def test_the_file_gives_ids_verdicts_forms_and_near_words(tmp_path: Path) -> Non
     assert found_by.find("alder " + "x" * NEAR_CHARS + " bank", LATER) == []
 
 
+@pytest.mark.parametrize("verdict", ["redact", "ask", "block"])
+def test_a_term_may_be_redacted_asked_about_or_blocked(tmp_path: Path, verdict: str) -> None:
+    path = tmp_path / "terms.toml"
+    path.write_text(f'[[term]]\nname = "Vornado"\nverdict = "{verdict}"\n', encoding="utf-8")
+    assert [label.verdict for label in load_terms(path).labels] == [verdict]
+
+
+def test_another_verdict_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "terms.toml"
+    path.write_text('[[term]]\nname = "Vornado"\nverdict = "allow"\n', encoding="utf-8")
+    with pytest.raises(RuleError, match="term 1: verdict is redact, ask or block"):
+        load_terms(path)
+
+
 def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
     assert load_terms(tmp_path / "terms.toml").find("Vornado", LATER) == []
 
@@ -311,7 +407,20 @@ def test_what_stands_around_a_name_does_not_hide_it() -> None:
 
 
 def test_a_long_text_of_names_and_of_near_names_is_searched_to_its_end() -> None:
-    for part in ("vornado ", "Vonrado ", "project ", "projcet woodlarks ", "vornado", "A_", "z i n t r e x ", "Krö"):
+    for part in (
+        "vornado ",
+        "Vonrado ",
+        "project ",
+        "projcet woodlarks ",
+        "vornado",
+        "A_",
+        "z i n t r e x ",
+        "Krö",
+        "v0rn4d0 ",
+        "brellixdynami",
+        "0",
+        "a1",
+    ):
         text = part * (16_000 // len(part)) + " zintrex"
         assert spans(HOUSE, text)[-1][1] == len(text)
 
@@ -364,6 +473,7 @@ PIECES: Sequence[str] = (
         "🚀",
         "\u200b",
     ),
+    *("W00dl4rk", "Pr0ject", "projekt", "проект", "项目", "Dynamik", "dynami", "0", "1", "*", "**", "@", " i ", "и"),
     *("prod", "Gateway", "2", "x", "A", "", "\x00", "\ud800", "İ", "ﷺ", "ﬃ", "the ", "project ", " register"),
 )
 
@@ -412,6 +522,16 @@ def test_a_name_is_cut_into_parts_with_what_joins_them() -> None:
     assert (name.parts, name.links) == ((("kroger", "kroeger"), ("hahnle", "haehnle")), (True,))
     spelled = {key.text for key in keys(name)}
     assert {"krogerhahnle", "kroegerundhaehnle", "krogerandhahnle", "kroegerhahnle"} <= spelled
+
+
+def test_a_part_that_says_what_a_name_is_of_stands_for_all_its_family_at_either_end() -> None:
+    name = parse_name("Project Woodlark", 0)
+    assert name is not None
+    first, last = variants(name)
+    assert first.parts[1] == last.parts[0] == ("woodlark",)
+    assert first.parts[0] == last.parts[1] and {"project", "projekt", "проект", "项目"} <= set(first.parts[0])
+    assert all(fold(word) == word for family in FAMILIES for word in family)
+    assert len({word for family in FAMILIES for word in family}) == sum(map(len, FAMILIES))
 
 
 def test_the_list_of_ordinary_words_is_folded_sorted_and_holds_each_once() -> None:

@@ -10,18 +10,29 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from sparkgate.policy.checking import checksums, wording
 from sparkgate.policy.checking.checksums import digits_of
 from sparkgate.policy.checking.credential import credential, said_key, said_password, unknown_key
+from sparkgate.policy.checking.mail import mail, said_mail
 from sparkgate.policy.checking.ordinary import (
+    FAMOUS_ADDRESS,
     GENERIC_DIRS,
     GENERIC_HOSTS,
     GENERIC_USERS,
+    HOST_PARTS,
     KNOWN_IPS,
-    MAIL_PLACES,
-    MAIL_ROLES,
+    LINK_NETWORKS,
     MODEL_DIRS,
+    NAMED_HOST,
     NOT_HOSTS,
     PUBLIC_HOSTS,
+    PUBLIC_PROJECTS,
+    PUBLIC_TRACKERS,
+    ROADS_BEFORE,
+    TEST_CARDS,
     TICKET_PREFIXES,
+    TOLL_FREE,
+    TRIAL,
 )
+
+__all__ = ["CHECKS", "Check", "mail", "own_home", "own_path", "parse_check"]
 
 Check = Callable[[str, str, int], bool]
 """(value, text, start of the value in the text) → whether the match stands."""
@@ -47,6 +58,11 @@ ADDRESS_WORD = re.compile(
 VERSION_AFTER = re.compile(
     r"[ /]*(?:version|release|build|firmware|driver|semver|/\d{1,2}\b|\.?x\b)",
     re.IGNORECASE,
+)
+GENERIC_ROUTE = re.compile(
+    r"v\d+\w*|api|models?|chat|completions?|embeddings?|responses|health\w*|ready|live|ping|metrics|docs|openapi\.json|d|ui"
+    r"|dashboards?|login|admin|static|status|query|generate|tags|ps|version|info|index\.html?|mcp|sse|ws|search|graph"
+    r"|swagger|rerank|tokenize|audio|images?|upload|slots|props|queue|prompt|view|history|lab|tree|notebooks?|\d+|\W+",
 )
 VERSION_WORD = re.compile(r"(?:version|release|build|firmware|driver|cuda|[=<>~]=|\bv)[ :]*$", re.IGNORECASE)
 
@@ -79,15 +95,11 @@ def phone_word(_value: str, text: str, start: int) -> bool:
     return PHONE_WORD.search(text[max(0, start - 60) : start]) is not None
 
 
-def mail(value: str, _text: str, _start: int) -> bool:
-    """An address of somebody, not an example, a robot or a file name."""
-    name, _, place = value.rpartition("@")
-    return name.lower() not in MAIL_ROLES and not MAIL_PLACES.fullmatch(place)
-
-
 def mac(value: str, _text: str, _start: int) -> bool:
-    """A hardware address of one machine: no broadcast, zero, multicast or textbook address."""
-    plain = re.sub(r"[:-]", "", value).lower()
+    """A hardware address of one machine: no broadcast, zero, multicast or textbook one, and no maker's prefix alone."""
+    plain = re.sub(r"[:.-]", "", value).lower()
+    if plain[6:] in ("000000", "000001", "111111", "112233", "123456", "aabbcc", "ddeeff", "ffffff"):
+        return False
     return len(set(plain)) > 2 and not plain.startswith(("01005e", "3333", "00112233", "aabbccddee", "010203"))
 
 
@@ -102,12 +114,15 @@ def private_ipv4(value: str, text: str, start: int) -> bool:
     """A complete private address that is no version, no network in CIDR notation and no well-known one."""
     network = value.endswith(".0.0") or (value.endswith(".0") and text[start + len(value) :].startswith("/"))
     version = VERSION_WORD.search(text[max(0, start - 12) : start])
-    return _address(value) is not None and value not in KNOWN_IPS and not network and not version
+    known = value in KNOWN_IPS or LINK_NETWORKS.fullmatch(value)
+    return _address(value) is not None and not known and not network and not version
 
 
 def private_ipv6(value: str, _text: str, _start: int) -> bool:
-    """A complete private IPv6 address, not a bare prefix."""
+    """A complete private IPv6 address, not a bare prefix, nor the one that every router has."""
     address = _address(value)
+    if value.lower() in KNOWN_IPS:
+        return False
     return address is not None and address.is_private and int(address) % 2**64 != 0
 
 
@@ -152,15 +167,22 @@ def own_path(value: str, _text: str, _start: int) -> bool:
     """Some directory in the path is particular to this site."""
     parts = [part.lower().strip(".,") for part in re.split(r"[\\/]+", value)[2 if value[0] == "/" else 1 :]]
     parts = [part for part in parts if part]
-    named = [part for part in parts if part.rstrip("0123456789") not in GENERIC_DIRS and len(part) > 1]
-    return bool(named) and parts[0] not in MODEL_DIRS
+    return parts[:1] != [] and parts[0] not in MODEL_DIRS and not all(map(_generic_dir, parts))
+
+
+def _generic_dir(part: str) -> bool:
+    """`data`, `ssd2`, `hf-cache`: a word that says what is in a folder or on what disk, or two of them."""
+    halves = [half.rstrip("0123456789") for half in re.split(r"[-_]", part, maxsplit=1)]
+    return part.rstrip("0123456789") in GENERIC_DIRS or len(part) < 2 or all(half in GENERIC_DIRS for half in halves)
 
 
 def inner_host(value: str, text: str, start: int) -> bool:
     """A host of this network, not a code name, a file name or a name every installation has."""
     labels, before = value.lower().split("."), text[max(0, start - 2) : start]
     code = labels[0] in NOT_HOSTS or len(labels[0]) + len(labels) < 4 or (before.endswith("/") and before != "//")
-    return not code and not PUBLIC_HOSTS.fullmatch(value)
+    words = set(re.findall(r"[a-z]+", labels[0]))
+    any_host = len(labels) == 2 and words <= HOST_PARTS and bool(words & NAMED_HOST)
+    return not code and not any_host and not PUBLIC_HOSTS.fullmatch(value)
 
 
 def own_login(value: str, _text: str, _start: int) -> bool:
@@ -169,9 +191,43 @@ def own_login(value: str, _text: str, _start: int) -> bool:
     return user not in GENERIC_USERS or not (host in GENERIC_HOSTS or re.fullmatch(r"[0-9a-f]{12}", host))
 
 
-def ticket(value: str, _text: str, _start: int) -> bool:
-    """The prefix is of a project of somebody, not of a product, a standard or an advisory."""
-    return value.partition("-")[0].lower() not in TICKET_PREFIXES
+def ticket(value: str, text: str, start: int) -> bool:
+    """The prefix is of a project of somebody: of no product, standard or advisory, nor of one whose tracker is open."""
+    prefix = value.partition("-")[0].lower()
+    near = text[max(0, start - 60) : start + len(value) + 60]
+    return prefix not in TICKET_PREFIXES and prefix not in PUBLIC_PROJECTS and not PUBLIC_TRACKERS.search(near)
+
+
+def charged(value: str, text: str, _start: int) -> bool:
+    """A card that can be charged: none of those published for tests, where a text speaks of testing."""
+    plain = re.sub(r"\D", "", value)
+    published = plain in TEST_CARDS and TRIAL.search(text)
+    return not published and not re.fullmatch(r"4242424242424242|40000[0-9]0000\d{7}|400000\d{10}", plain)
+
+
+def owned_phone(value: str, _text: str, _start: int) -> bool:
+    """No toll-free number: those are of firms, who print them everywhere."""
+    return not TOLL_FREE.fullmatch(value)
+
+
+def street(value: str, text: str, start: int) -> bool:
+    """A house number and its street, neither famous nor the number of a road."""
+    return not FAMOUS_ADDRESS.match(value) and not ROADS_BEFORE.search(text[max(0, start - 12) : start])
+
+
+def own_login_at(value: str, text: str, start: int) -> bool:
+    """user@address: the user is a person and the address or name is one of this network."""
+    user, _, host = value.partition("@")
+    inner = private_ipv4(host, text, start + len(user) + 1) if host[0].isdigit() else True
+    return user.lower() not in GENERIC_USERS and inner
+
+
+def own_address_path(value: str, text: str, start: int) -> bool:
+    """A private address with a path that names something of this site, not of a program."""
+    host = re.split(r"[:/]", value)[0]
+    parts = [part for part in re.split(r"[/?&=#]", value.partition("/")[2].lower()) if part]
+    named = [part for part in parts if not GENERIC_ROUTE.fullmatch(part) and part not in GENERIC_DIRS]
+    return private_ipv4(host, text, start) and len(named) > 0
 
 
 def _by_value(test: Callable[[str], bool]) -> Check:
@@ -179,7 +235,7 @@ def _by_value(test: Callable[[str], bool]) -> Check:
 
 
 _VALUE = (
-    *(wording.real, wording.filled, wording.mixed, wording.dense, wording.strong),
+    *(wording.real, wording.filled, wording.mixed, wording.dense, wording.strong, wording.scrambled),
     *(
         checksums.luhn,
         checksums.card,
@@ -206,7 +262,11 @@ _TEXT = (
     phone_here,
     phone_word,
     mail,
+    said_mail,
     ticket,
+    charged,
+    owned_phone,
+    street,
 )
 _NETWORK = (
     mac,
@@ -217,7 +277,7 @@ _NETWORK = (
     public_ipv6,
     inner_host,
 )
-_PLACE = (own_home, own_path, own_login)
+_PLACE = (own_home, own_path, own_login, own_login_at, own_address_path)
 CHECKS: dict[str, Check] = {
     **{check.__name__.replace("_", "-"): _by_value(check) for check in _VALUE},
     **{check.__name__.replace("_", "-"): check for check in (*_TEXT, *_NETWORK, *_PLACE)},

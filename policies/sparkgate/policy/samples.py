@@ -14,6 +14,7 @@ ALPHABETS = {
     "lower": string.ascii_lowercase,
     "upper": string.ascii_uppercase,
     "digits": string.digits,
+    "letters": string.ascii_letters,
     "mixed": string.ascii_letters + string.digits,
     "caps": string.ascii_uppercase + string.digits,
     "url": string.ascii_letters + string.digits + "_-",

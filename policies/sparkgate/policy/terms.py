@@ -9,10 +9,11 @@ from time import monotonic
 from typing import Any
 
 from sparkgate.policy.finding import Finding, Label, Overrun
-from sparkgate.policy.names.fold import BASE, DIGRAPH
+from sparkgate.policy.names.fold import BASE, DIGRAPH, has_digraphs
 from sparkgate.policy.names.index import Index
+from sparkgate.policy.names.leet import LEETED, Leet
 from sparkgate.policy.names.match import matches
-from sparkgate.policy.names.parse import needs_digraphs, normal, parse_name
+from sparkgate.policy.names.parse import needs_digraphs, normal, parse_name, variants
 from sparkgate.policy.rules import RuleError, read_tables
 
 NEAR_CHARS = 80
@@ -34,14 +35,19 @@ class Terms:
     """A detector of the operator's names.
 
     A name is found in any case, with or without accents (ü as u or ue), inflected, joined to other words, spelled
-    letter by letter, and with one letter wrong when it has seven or more. A name of several parts needs them all.
+    letter by letter, with digits for letters, and with one letter wrong when it has seven or more. A name of several
+    parts needs them all; "project" and "group" among them stand first or last and in any language, and what is derived
+    from a long last part counts beside the rare ones.
     """
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self.terms = tuple(terms)
         parsed = (parse_name(form, number) for number, term in enumerate(self.terms) for form in term.forms)
         names = [name for name in parsed if name]
-        self._index = Index(names)
+        known = [variant for name in names for variant in variants(name)]
+        self._index = Index(known)
+        long = [name for name in known if name.size >= LEETED]
+        self._leet, self._leet_index = Leet(long), self._index if len(long) == len(known) else Index(long)
         self._foldings = (BASE, DIGRAPH) if any(map(needs_digraphs, names)) else (BASE,)
 
     @property
@@ -73,8 +79,11 @@ class Terms:
                 raise Overrun("terms")
 
         tick()
-        foldings = self._foldings[:1] if rest.isascii() else self._foldings
-        places = (place for folding in foldings for place in matches(rest, folding, self._index, tick))
+        foldings = self._foldings if has_digraphs(rest) else self._foldings[:1]
+        readings = [(rest, self._index), *((read, self._leet_index) for read in self._leet.readings(rest))]
+        places = (
+            place for read, index in readings for folding in foldings for place in matches(read, folding, index, tick)
+        )
         return {(start, end, term) for term, start, end in places if _is_near(self.terms[term].near, text, start, end)}
 
 
@@ -96,8 +105,8 @@ def _is_near(near: tuple[str, ...], text: str, start: int, end: int) -> bool:
 def load_terms(path: Path) -> Terms:
     """`[[term]]` tables → a detector; an empty one without a file.
 
-    `name` is needed. `verdict` is redact (the default) or block, `forms` lists other spellings, and with `near` the
-    name counts only where one of those words stands close by.
+    `name` is needed. `verdict` is redact (the default), ask or block, `forms` lists other spellings, and with `near`
+    the name counts only where one of those words stands close by.
 
     Raises:
         RuleError: naming the file and the table that cannot be used.
@@ -113,8 +122,8 @@ def _term(table: Mapping[str, Any], path: Path, number: int) -> Term:
         raise RuleError(f"{where} needs a name of at least two characters")
     if set(table) - KNOWN:
         raise RuleError(f"{where} does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
-    if verdict not in ("redact", "block"):
-        raise RuleError(f"{where}: verdict is redact or block")
+    if verdict not in ("redact", "ask", "block"):
+        raise RuleError(f"{where}: verdict is redact, ask or block")
     near = tuple(word.casefold() for word in _texts(table, "near", where))
     forms = (normal(name), *_texts(table, "forms", where))
     return Term(Label(f"term-{number}", "client", verdict, "[name]", WHY), forms, near)

@@ -144,4 +144,6 @@ IDENTITY_NUMBERS: Mapping[re.Pattern[str], Callable[[str], bool]] = {
 
 def identity_number(value: str) -> bool:
     """A number of a form that only tax and identity numbers have."""
+    if not any(digits_of(value)):
+        return False
     return any(form.fullmatch(value) is not None and right(value) for form, right in IDENTITY_NUMBERS.items())

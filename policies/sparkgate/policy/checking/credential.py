@@ -52,6 +52,12 @@ PUBLIC_PARTS = words(
 )
 """What stands right before `key` or `token` in the name of what everybody may know."""
 SHORT = frozenset({"pass", "pw", "pwd"})
+NUMBERED = re.compile(
+    r"(?:x-amz-(?:id-2|cf-id|version-id)|cf-ray|e-?tag|(?:request|trace|span|correlation|transaction|message)[ _-]?id"
+    r"|traceparent)(?:\W{0,4}|\W{1,2}(?:is|was|=)\W{1,2})$",
+    re.IGNORECASE,
+)
+"""Headers and names of what a server counts or traces, right before the value."""
 LISTED = re.compile(r"[\"'`]{1,3}\s{0,4},")
 BARE = frozenset({"key", "keys", "auth", "authorization", "token", "tokens"})
 PASSWORD = re.compile(
@@ -140,7 +146,7 @@ def said_key(value: str, text: str, start: int) -> bool:
     return piece and bool(COMPOUND.search(before) or (dense(value) and entropy_bits(value) >= 3.5))
 
 
-def unknown_key(value: str, text: str, _start: int) -> bool:
-    """Random letters that are no part of a public key or a certificate."""
-    public = "PUBLIC KEY" in text or "CERTIFICATE" in text
+def unknown_key(value: str, text: str, start: int) -> bool:
+    """Random letters that are no part of a public key or a certificate, and no number of a request."""
+    public = "PUBLIC KEY" in text or "CERTIFICATE" in text or NUMBERED.search(text[max(0, start - 40) : start])
     return not public and random(value) and real(value) and not readable(value)

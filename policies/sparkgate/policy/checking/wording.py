@@ -15,7 +15,7 @@ def words(text: str) -> frozenset[str]:
 
 
 FILLER = re.compile(
-    r"example|placeholder|redacted|change_?-?(?:me|it)|\w*your[_-]\w+|your\w|[x#]{4,}|\*\*\*|\.\.\.|…|dummy"
+    r"example|placeholder|redacted|change_?-?(?:me|it)|(?:(?<!\w)\w{0,40})?your[_-]\w{1,60}|your\w|[x#]{4,}|\*\*\*|\.\.\.|…|dummy"
     r"|not-?_?needed|123456789|abcdefgh[i-z]*|\b(?:insert|replace|my)[_-]|test[_-]?(?:key|token|secret)|[_-]here\b"
     r"|wjalrxutnfemi/k7mdeng/bpxrficy",
     re.IGNORECASE,
@@ -49,6 +49,7 @@ EMPTY_WORDS = words(
 SLUG_PART = re.compile(r"[a-z0-9]{1,11}|[A-Z]{0,6}[a-z]{0,10}\d{0,5}[A-Za-z]{0,2}")
 UUID_SHAPED = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}", re.IGNORECASE)
 JUMBLED = re.compile(r"[\d!#$%&*+?@^~=]|[a-z][A-Z][a-z]?[A-Z].*[a-z][A-Z][a-z]?[A-Z]")
+SMALL_RUN = re.compile(r"[a-z]{4,}")
 STRONG = re.compile(r"[!#$%&*+?@^~=]")
 COMMON_WORDS = words(
     """account accounts algorithm always another argument available because before between boolean breach breaches
@@ -96,13 +97,24 @@ def real(value: str) -> bool:
     if not any(map(low.__contains__, FILLER_SIGNS)):
         return True
     rest = FILLER.sub("", value)
-    return rest == value or (len(rest) >= 20 and entropy_bits(rest) >= 3.5 and any(c.isdigit() for c in rest))
+    return rest == value or _whole_key(rest)
+
+
+def _whole_key(rest: str) -> bool:
+    """What stands beside a placeholder is long, random and of several kinds of characters."""
+    kinds = any(c.isdigit() for c in rest) or (any(c.islower() for c in rest) and any(c.isupper() for c in rest))
+    return len(rest) >= 20 and entropy_bits(rest) >= 3.5 and kinds
 
 
 def filled(value: str) -> bool:
     """Less than real: repeated letters and alphabets count, where a prefix says plainly what the value is."""
     low = value.lower()
-    return not any(map(low.__contains__, (*VARIABLES, *PLAIN_FILLER))) and not slug(value)
+    if slug(value):
+        return False
+    if not any(map(low.__contains__, (*VARIABLES, *PLAIN_FILLER))):
+        return True
+    rest = FILLER.sub("", value)
+    return len(rest) >= 24 and any(c.isdigit() for c in rest) and _whole_key(rest)
 
 
 def mixed(value: str) -> bool:
@@ -119,6 +131,11 @@ def slug(value: str) -> bool:
 def dense(value: str) -> bool:
     """Lower case, upper case and digits all occur."""
     return any(c.islower() for c in value) and any(c.isupper() for c in value) and any(c.isdigit() for c in value)
+
+
+def scrambled(value: str) -> bool:
+    """No name in camel case: less than half of it stands in runs of four and more small letters."""
+    return 2 * sum(map(len, SMALL_RUN.findall(value))) < len(value)
 
 
 def strong(value: str) -> bool:

@@ -3,8 +3,9 @@
 Every line has a score from the signs of `signs.toml`. Lines that follow each other are one block, together with
 what only hangs on to them: deeper lines, comments, closing brackets, lines inside an open bracket. A block is own code
 when it defines a name of its own and scores `DEFINED` or more, or when it scores `UNDEFINED` or more with two kinds of
-signs that are not all `WEAK`. A single call, an import, a textbook function or a log line stays below that. Once a text
-holds such a block, the other blocks in it need only `BESIDE`.
+signs that are not all `WEAK`, or less with a kind of `ALONE`. A single call, an import, a
+textbook function or a log line stays below that.
+Once a text holds such a block, the other blocks in it need only `BESIDE`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,31 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from sparkgate.policy.code.shapes import Span, configs, diffs, frames, marked
+from sparkgate.policy.code.diffs import diffs
+from sparkgate.policy.code.rows import BLANK_LINES, Row, rows
+from sparkgate.policy.code.shapes import Span, configs, frames, marked
 from sparkgate.policy.code.signs import Signs, signs
+from sparkgate.policy.code.statements import statements
 from sparkgate.policy.finding import Finding, Label, Overrun
 
 DEFINED = 5
-UNDEFINED = 8
+UNDEFINED = 7
+QUERY = 8
+"""The same for a block of nothing but SQL queries; what names its own tables is found by `statements` as well."""
 BESIDE = 4
 KINDS = 2
-WEAK = frozenset(("assignment", "call", "chain", "annotation", "statement-end"))
-"""What the use of a public library shows as well."""
+OUTSIDE = ("shell-command", "shell-assignment", "shell-flow", "shell-setup")
+WEAK = frozenset(("assignment", "call", "chain", "annotation", "statement-end", "entry", *OUTSIDE))
+"""What the use of a public library, or a script that starts a public program, shows as well."""
+ALONE = {
+    "sql-column": (4, 1),
+    "sql-definition": (4, 1),
+    "ts-member": (4, 1),
+    "ts-union": (4, 1),
+    "shell-branch": (6, 2),
+    "shell-case": (5, 2),
+}
+"""Kinds that stand in types, tables and scripts only: the score and the number of kinds that are enough beside them."""
 INLINE_KINDS = 3
 INLINE_DEFINED = 8
 INLINE_UNDEFINED = 13
@@ -36,7 +52,9 @@ MEMBERS = ("self.", "this.", "this->")
 PART_MAX = 2
 BODY_MAX = 3
 OPEN_LINES = 12
-BLANK_LINES = 2
+GAP = 3
+"""Plain commands in a row between two lines of a script that have signs."""
+SCRIPT = frozenset(("shell-branch", "shell-case", "shell-flow", "shell-setup", "shell-function", "shell-assignment"))
 ROWS_A_CHECK = 64
 
 CODE = Label("own-code", "code", "redact", "[code]", "Source code of your own; it names what you are building.")
@@ -45,15 +63,13 @@ FRAME = Label("own-stack-frame", "code", "redact", "[code]", "A stack frame insi
 MARKED = Label("confidential-header", "code", "redact", "[code]", "Words by which a firm marks what must not leave.")
 CONFIG = Label("own-configuration", "code", "redact", "[code]", "Configuration of an application of your own.")
 
-_ESCAPED_LINE = re.compile(r"(?:(?!\\r?\\n|\\r)[^\r\n])*(?:\\r\\n|\\n|\\r|\r\n?|\n|$)")
-_BREAK = re.compile(r"(?:\\[rn])+$")
-_PREFIX = re.compile(r"(?:>>> |\.\.\. |(?:> ?)+|\s{0,6}\d{1,5}\s?[|:│]\s?|[+-](?![+-]|\s?[A-Z][a-z]+ [a-z]))?(\s*)")
 _STOP = re.compile(
     r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|(?:INFO|WARN|WARNING|ERROR|DEBUG|FATAL|TRACE)\b"
-    r"|Traceback |```|[\w.-]+@[\w.-]+:|\w+(?:Error|Exception|Warning)\b: |\$ (?!\w+ ?=)|[|+]--|\| .*\|$"
+    r"|Traceback |```|[\w.-]+@[\w.-]+:|[A-Z]\w*(?:Error|Exception|Warning)\b: |\$ (?!\w+ ?=)|[|+]--|\| .*\|$"
 )
 _COMMENT = re.compile(r"#(?!!)|//|/\*|\*(?: |/|$)|--(?: |$)|\"\"\"|'''|<!--")
 _CLOSER = re.compile(r"[\[\](){}<>;,:\s]+(?:\w{0,3})[\[\](){}<>;,\s]*$|(?:end|fi|done)\b.{0,20}$")
+_COMMAND = re.compile(r"[a-z_/.][\w./-]*(?: [\w./\"'=:$@{}*,+\\|<>&-]+){0,9}$")
 _MARKER = re.compile(r"\s*[\^~]+\s*$")
 _PACKAGE_FRAME = re.compile(r'\s*File "|\s*at [\w$.<]')
 STATEMENT = (
@@ -76,25 +92,19 @@ STATEMENT = (
 
 
 @dataclass(slots=True)
-class _Line:
-    start: int
-    end: int
-    indent: int
-    body: str
-
-
-@dataclass(slots=True)
 class _Block:
     first: int
     last: int
     score: int = 0
     lines: int = 0
     defined: bool = False
+    textbook: bool = False
     kinds: set[str] = field(default_factory=set)
     indent: int = 0
     depth: int = 0
     pending: int = 0
     blank: int = 0
+    gap: int = 0
     body: int = 0
     start: int = -1
 
@@ -111,16 +121,24 @@ class CodeDetector:
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed.
         """
-        lines = _lines(text)
+        lines = rows(text)
         found = [Finding(CODE, *span) for span in self._blocks(lines, deadline)] if len(lines) > 1 else []
         found += [Finding(CODE, *span) for span in self._inline(lines, found, deadline)]
-        shapes = ((DIFF, diffs(text)), (FRAME, frames(text, self._signs)), (MARKED, marked(text, self._signs)))
+        found += [Finding(CODE, *span) for span in statements(text, self._signs)]
+        shapes = (
+            (DIFF, diffs(text, self._is_code, self._signs.prose.search)),
+            (FRAME, frames(text, self._signs)),
+            (MARKED, marked(text, self._signs)),
+        )
         for label, spans in (*shapes, (CONFIG, configs(text, self._signs))):
             _check(deadline)
             found += [Finding(label, *span) for span in joined(spans)]
         return found
 
-    def _blocks(self, lines: list[_Line], deadline: float) -> list[Span]:
+    def _is_code(self, row: str) -> bool:
+        return line_score(row, self._signs) is not None
+
+    def _blocks(self, lines: list[Row], deadline: float) -> list[Span]:
         blocks = list(_gather(lines, self._signs, deadline))
         for block in blocks:
             _reach_back(block, lines, self._signs)
@@ -128,7 +146,7 @@ class CodeDetector:
         kept = [b for b in blocks if _is_own(b) or (own and b.score >= BESIDE)]
         return [(block.start, lines[block.last].end) for block in kept]
 
-    def _inline(self, lines: list[_Line], found: list[Finding], deadline: float) -> Iterator[Span]:
+    def _inline(self, lines: list[Row], found: list[Finding], deadline: float) -> Iterator[Span]:
         for line in lines:
             if line.end - line.start < INLINE_MIN_CHARS or not _is_dense(line.body):
                 continue
@@ -157,7 +175,7 @@ def line_score(body: str, table: Signs) -> tuple[str, int, bool] | None:
 
 
 def _is_dense(body: str) -> bool:
-    return sum(word in body for word in STATEMENT) > 1
+    return len([word for word in STATEMENT if word in body]) > 1
 
 
 def dense(line: str, table: Signs) -> list[Span]:
@@ -187,34 +205,15 @@ def _check(deadline: float) -> None:
 def _is_own(block: _Block) -> bool:
     if block.defined:
         return block.score + block.body >= DEFINED and block.lines + block.body >= 2
+    enough = [ALONE[kind] for kind in block.kinds & ALONE.keys()] if not block.textbook else []
+    if any(block.score >= score and len(block.kinds) >= kinds for score, kinds in enough):
+        return True
     several = len(block.kinds) >= KINDS or "member" in block.kinds
-    return block.score >= UNDEFINED and several and not block.kinds <= WEAK
+    least = QUERY if block.kinds <= {"sql-clause", "sql-condition", "sql-expression"} else UNDEFINED
+    return block.score >= least and several and not block.kinds <= WEAK
 
 
-def _lines(text: str) -> list[_Line]:
-    """Lines with their offsets; a text without line breaks is also cut at the two characters `\\n`."""
-    pieces = text.splitlines(keepends=True)
-    if len(pieces) < 2 and text.count("\\n") > 1:
-        pieces = [match[0] for match in _ESCAPED_LINE.finditer(text) if match[0]]
-    found: list[_Line] = []
-    start = blank = 0
-    for piece in pieces:
-        whole = _BREAK.sub("", piece) if piece[-1] == "n" else piece.rstrip()
-        blank = 0 if whole else blank + 1
-        if blank <= BLANK_LINES + 1:
-            found.append(_line(whole, start))
-        start += len(piece)
-    return found
-
-
-def _line(whole: str, start: int) -> _Line:
-    prefix = _PREFIX.match(whole)
-    skipped = prefix.end() if prefix else 0
-    indent = len(prefix[1].expandtabs(4)) if prefix else 0
-    return _Line(start, start + len(whole), indent, whole[skipped:])
-
-
-def _gather(lines: list[_Line], table: Signs, deadline: float) -> Iterator[_Block]:
+def _gather(lines: list[Row], table: Signs, deadline: float) -> Iterator[_Block]:
     block: _Block | None = None
     in_frame = False
     for index, line in enumerate(lines):
@@ -231,12 +230,19 @@ def _gather(lines: list[_Line], table: Signs, deadline: float) -> Iterator[_Bloc
             block = block or _Block(index, index, indent=line.indent)
             _add(block, index, line, scored)
         elif block is not None and not (_hangs_on(block, line) and not in_frame):
-            yield block
-            block = None
+            if not _is_between(block, line):
+                yield block
+                block = None
         elif block is not None:
             block.last = index if line.body else block.last
     if block is not None:
         yield block
+
+
+def _is_between(block: _Block, line: Row) -> bool:
+    """Whether a line may be a plain command in a script; it is part of the block when a sign follows."""
+    block.gap += 1
+    return block.gap <= GAP and bool(block.kinds & SCRIPT) and bool(_COMMAND.match(line.body))
 
 
 def _is_bare_head(body: str, table: Signs) -> bool:
@@ -245,19 +251,20 @@ def _is_bare_head(body: str, table: Signs) -> bool:
     return body.endswith(")") and (found is None or found[0] in WEAK)
 
 
-def _add(block: _Block, index: int, line: _Line, scored: tuple[str, int, bool]) -> None:
+def _add(block: _Block, index: int, line: Row, scored: tuple[str, int, bool]) -> None:
     sign, score, defined = scored
-    block.last, block.pending, block.blank = index, 0, 0
+    block.last, block.pending, block.blank, block.gap = index, 0, 0, 0
     block.score += score
     block.lines += score != 0
     block.defined |= defined
+    block.textbook |= score < 0
     block.indent = min(block.indent, line.indent)
     if score > 0:
         block.kinds.add(sign)
     block.depth = max(0, block.depth + _opens(line.body))
 
 
-def _hangs_on(block: _Block, line: _Line) -> bool:
+def _hangs_on(block: _Block, line: Row) -> bool:
     """Whether a line without a sign belongs to the block above it."""
     if not line.body:
         block.blank += 1
@@ -273,7 +280,7 @@ def _hangs_on(block: _Block, line: _Line) -> bool:
     return inside or bool(_COMMENT.match(line.body)) or bool(_CLOSER.match(line.body)) or bool(_MARKER.match(line.body))
 
 
-def _reach_back(block: _Block, lines: list[_Line], table: Signs) -> None:
+def _reach_back(block: _Block, lines: list[Row], table: Signs) -> None:
     """Take in deeper lines and comments above a block, and a definition at the end of the sentence before it."""
     first = lines[block.first]
     while block.first and lines[block.first - 1].body and not _STOP.match(lines[block.first - 1].body):

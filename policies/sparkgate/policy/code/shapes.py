@@ -1,4 +1,4 @@
-"""Code that is known by its frame: diffs, stack frames, marked headers, configuration files.
+"""Code that is known by its frame: stack frames, marked headers, configuration files.
 
 Each function takes a text and gives spans (str indices, half open, whole lines where a line is all of that kind).
 """
@@ -18,21 +18,13 @@ MARKED = 3
 CONFIG_LINES = 5
 CONFIG_OWN_SHARE = 0.75
 
-_HUNK = re.compile(r"@@ -\d{1,6}(?:,\d{1,6})? \+\d{1,6}(?:,\d{1,6})? @@[^\r\n]*")
-_DIFF_HEAD = re.compile(
-    r"(?m)^(?:diff --git |index [0-9a-f]{6,}|--- \S|\+\+\+ \S|new file mode|deleted file mode|old mode|new mode"
-    r"|similarity index|rename (?:from|to)|Index: |={20,}).*$"
-)
-_HUNK_BODY = re.compile(r"(?:\r?\n(?:[ +\\-][^\r\n]*|(?=\r?\n[ +-])))+")
-_CONTEXT = re.compile(
-    r"@@ .*@@ .*?(?:\b(?:def|class|fn|func|function|impl|struct|void|int|public|static|async)\b \w|[({;]$)"
-)
-_LOOSE_BODY = re.compile(r"@@ .*@@.* [+-] ?\S.*[=(;:]")
-_LOOSE_HEAD = re.compile(r"(?:diff --git|--- a/)[^\r\n]*$")
-
 _PY_FRAME = re.compile(r'[ \t]*File "(?P<path>[^"\n]{1,300})", line \d{1,6}(?:, in \S{1,80})?')
 _SOURCE = re.compile(r"(?:\r?\n(?!\s*File \")[ \t]{2,}[^\r\n]+)+")
 _JVM_FRAME = re.compile(r"\bat (?P<path>[\w$.]{3,200})\.[\w$<>]{1,80}\(\w{1,80}\.(?:java|kt|scala|groovy):\d{1,6}\)")
+_FIRST_CLASS = re.compile(
+    r"(?:Main|App|Application|Program|Test|Tests|Demo|Example|Hello|HelloWorld|Solution|Foo|Bar|MyClass|Sample)"
+    r"(?:\.\w{1,40})?(?:Kt)?"
+)
 _NET_FRAME = re.compile(r"\bat (?P<path>[A-Z][\w.`]{3,200})\([^()\n]{0,200}\) in \S{1,300}:line \d{1,6}")
 _JS_FRAME = re.compile(r"\bat (?:[\w$.<>\[\] ]{1,100} \()?(?:file://)?(?P<path>/[^\s():]{1,300}):\d{1,6}:\d{1,6}\)?")
 _GO_FRAME = re.compile(r"(?:^|(?<=\n))[^\n]{1,300}\n\t(?P<path>/\S{1,300}\.go):\d{1,6}(?: \+0x[0-9a-f]+)?")
@@ -61,31 +53,10 @@ _VALUE = re.compile(
 )
 
 
-def diffs(text: str) -> list[Span]:
-    """Unified diffs: headers, hunk lines and their bodies, also squeezed into one line."""
-    if "@@ -" not in text and "+++ " not in text:
-        return []
-    heads = [match.span() for match in _DIFF_HEAD.finditer(text)]
-    found = []
-    for hunk in _HUNK.finditer(text):
-        body = _HUNK_BODY.match(text, hunk.end())
-        at_line = hunk.start() == 0 or text[hunk.start() - 1] in "\r\n"
-        loose = bool(_CONTEXT.match(hunk[0])) or bool(_LOOSE_BODY.match(hunk[0]))
-        if not loose and not (at_line and body):
-            continue
-        before = _LOOSE_HEAD.search(text, text.rfind("\n", 0, hunk.start()) + 1, hunk.start())
-        start = before.start() if before else hunk.start()
-        found.append((start, body.end() if body and at_line else hunk.end()))
-    pairs = [one for one, two in pairwise(heads) if _is_pair(text, one, two)]
-    return found + [span for span in heads if found or pairs]
-
-
-def _is_pair(text: str, one: Span, two: Span) -> bool:
-    return text.startswith("--- ", one[0]) and text.startswith("+++ ", two[0]) and two[0] - one[1] <= 2
-
-
 def frames(text: str, table: Signs) -> Iterator[Span]:
     """Stack frames of own code, with the source line below or the function above; frames of packages stay."""
+    if ":" not in text and 'File "' not in text:
+        return
     if 'File "' in text:
         for frame in _PY_FRAME.finditer(text):
             source = _SOURCE.match(text, frame.end())
@@ -109,7 +80,8 @@ def _is_own_file(path: str, table: Signs) -> bool:
 
 
 def _is_public_package(name: str, table: Signs) -> bool:
-    return f"{name.lower()}.".startswith(table.public_packages)
+    """A package that everybody can read, or a class of no package that every first program has."""
+    return f"{name.lower()}.".startswith(table.public_packages) or _FIRST_CLASS.fullmatch(name) is not None
 
 
 def _is_public_file(path: str, table: Signs) -> bool:
@@ -128,7 +100,7 @@ _FRAMES = (
 def marked(text: str, table: Signs) -> Iterator[Span]:
     """Header lines by which a firm marks its own, paragraph by paragraph; public licences stay."""
     lowered = text.lower()
-    if not any(word in lowered for word in _MARK_WORDS):
+    if not [word for word in _MARK_WORDS if word in lowered]:
         return
     for paragraph in _PARAGRAPH.finditer(text):
         rows = [row.span() for row in _ROW.finditer(text, *paragraph.span())]

@@ -37,7 +37,7 @@ class Signs:
 
     `by_word` holds for a first word the line signs to try, in file order; "" is for every other first word. `parts`
     are pairs of literal and weight; `common` are words that name nobody's code, `frequent`
-    those that say little.
+    those that say little, `columns` parts of the names that textbooks give to columns.
     """
 
     by_word: Mapping[str, tuple[Sign, ...]]
@@ -49,6 +49,7 @@ class Signs:
     public_keys: frozenset[str]
     common: frozenset[str]
     frequent: frozenset[str]
+    columns: frozenset[str]
     public_packages: tuple[str, ...]
     public_projects: frozenset[str]
     prose: re.Pattern[str]
@@ -95,6 +96,7 @@ def _signs(data: Mapping[str, Any]) -> Signs:
         public_keys=frozenset(words["public_keys"].split()),
         common=_plain(words, "keywords", "common"),
         frequent=_plain(words, "textbook", "public_keys", "frequent"),
+        columns=frozenset(words["columns"].split()),
         public_packages=tuple(f"{package}." for package in words["public_packages"].split()),
         public_projects=frozenset(words["public_projects"].split()),
         prose=re.compile(rf"(?i)(?<![\w.])(?:(?!(?:{keywords})\b)[a-z]+(?:'[a-z]+)?,? +){{3}}[a-z]"),

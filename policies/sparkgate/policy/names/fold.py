@@ -14,7 +14,7 @@ _SPACES = (range(0x2010, 0x2060), range(0x3000, 0x3004), range(0x3008, 0x3020), 
 _BARE = {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
 _DIGRAPHS = {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ufaff\U00020000-\U0003ffff]")
-_CAMEL = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
+_CAMEL = re.compile("[A-Z](?:(?<=[a-z].)|(?=[A-Z][a-z]))")
 _PIECE = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LATIN = re.compile("[a-z]+")
 
@@ -49,6 +49,7 @@ _PAIRED = {ord(form): pair for letter, pair in _DIGRAPHS.items() for form in (le
 BASE = Folding.of(_PLAIN)
 DIGRAPH = Folding.of(_PLAIN | _PAIRED)
 """The same, but ü is ue, as it is in German where the letter is missing."""
+_DIGRAPH = re.compile(f"[{''.join(map(chr, _PAIRED))}]")
 _BASE_BYTES = bytes(ord(_PLAIN.get(code, " ")) for code in range(128)) + b" " * 128
 _LETTERS_BYTES = bytes(32 if chr(code).isdigit() else code for code in _BASE_BYTES)
 
@@ -58,6 +59,11 @@ def fold(text: str, folding: Folding = BASE) -> str:
     if text.isascii():
         return text.encode().translate(_BASE_BYTES).decode()
     return text.translate(folding.table)
+
+
+def has_digraphs(text: str) -> bool:
+    """Whether `DIGRAPH` folds it otherwise than `BASE` does."""
+    return not text.isascii() and _DIGRAPH.search(text) is not None
 
 
 def readings(text: str, folded: str) -> list[list[str]]:

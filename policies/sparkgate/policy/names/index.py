@@ -148,6 +148,8 @@ class Pairs:
         known = [index for index, word in enumerate(words) if word in self._parts]
         beside = [(index, at, step) for index in known for at, step in _neighbours(words, index)]
         likely = set(self._near.likely(words[at] for _, at, _ in beside))
+        if not likely:
+            return []
         parts: dict[tuple[str, str, int], set[Part]] = {}
         found: list[Pair | None] = []
         for index, at, step in beside:

@@ -14,6 +14,7 @@ from sparkgate.policy.names.words import ENDINGS, LONGEST_ENDING, PLURALS, STEM_
 Place = tuple[int, int, int]
 """Number of the term, start and end of it in the source."""
 
+SPACES = (" ", "\t")
 SPELLED = 4
 """Letters a name needs to be read when each of its letters stands alone."""
 ENDED = 5
@@ -21,10 +22,13 @@ ENDED = 5
 DISTINCT = 7
 """Letters a name needs to be seen inside another word without a joint, or over one break."""
 
-_JOINT = re.compile(r"[\s_.+/:\-‐-―·'’]{0,4}")
-_LINK = re.compile(r"[\s_.+/:\-‐-―·'’&＆]{0,5}")
+LONGEST_TAIL = 16
+"""Letters in which a derived word must end."""
+
+_JOINT = re.compile(r"""[\s_.+/:\-‐-―·'’"“”„«»「」『』]{0,4}""")
+_LINK = re.compile(r"""[\s_.+/:\-‐-―·'’"“”„«»「」『』&＆]{0,5}""")
 _BETWEEN_LETTERS = re.compile(r"[^\w\x00]{1,3}|[^\w\x00]{0,2}_[^\w\x00]{0,2}")
-_BREAK = re.compile(r"[-_.‐‑]\s{0,4}|\s")
+_BREAK = re.compile(r"[-_.*~|‐‑]{1,2}\s{0,4}|\r?\n|\s")
 
 
 def matches(text: str, folding: Folding, index: Index, tick: Tick) -> Iterator[Place]:
@@ -67,6 +71,8 @@ def _exact(words: Words, key: Key, last_offset: int) -> Iterator[Place]:
     gaps = words.gaps(first_offset, last_offset)
     if gaps and not _is_spelled(words, key, first_offset, gaps):
         return
+    if key.spaced and not {first_offset + cut for cut in key.cuts}.issubset(gaps):
+        return
     first, last = words.place(first_offset), words.place(last_offset)
     end = _end(words, key, first, last + 1)
     if end is None and key.stem:
@@ -77,6 +83,8 @@ def _exact(words: Words, key: Key, last_offset: int) -> Iterator[Place]:
 
 def _end(words: Words, key: Key, first: int, end: int) -> int | None:
     """Where the name ends when an edge follows it, or an ending and an edge; else None."""
+    if key.open_ended:
+        return _derived_end(words, key, end)
     if not key.stem and words.edge(end):
         return end
     endings = _endings(key)
@@ -85,6 +93,15 @@ def _end(words: Words, key: Key, first: int, end: int) -> int | None:
         if ending in endings and words.edge(stop):
             return stop if _is_inflection(words.folded[first:stop], ending, key) else None
     return None
+
+
+def _derived_end(words: Words, key: Key, end: int) -> int | None:
+    """Where the word ends; None for a much longer one, and for an ordinary one that is longer than the name's."""
+    stop = next((stop for stop in range(end, min(end + LONGEST_TAIL, len(words.folded) + 1)) if words.edge(stop)), None)
+    if stop is None or stop - end <= key.open_ended:
+        return stop
+    begin = end - len(key.text) + key.cuts[-1]
+    return None if is_common(words.folded[begin:stop]) else stop
 
 
 def _endings(key: Key) -> frozenset[str]:
@@ -112,11 +129,12 @@ def _is_spelled(words: Words, key: Key, first: int, gaps: list[int]) -> bool:
     outer = [gap for gap in gaps if gap - first in key.cuts]
     if not inner:
         return all((_LINK if gap - first in key.links else _JOINT).fullmatch(words.gap(gap)) for gap in outer)
-    if key.stem:
+    if key.stem or key.open_ended:
         return False
     if _is_letter_by_letter(key, inner):
         return all(_BETWEEN_LETTERS.fullmatch(words.gap(gap)) for gap in gaps)
-    return len(inner) == 1 and _is_broken(words, key, first, inner[0])
+    by_space = [gap for gap in inner if words.gap(first + gap) in SPACES]
+    return (len(inner) == 1 or not by_space) and all(_is_broken(words, key, first, gap) for gap in inner)
 
 
 def _is_letter_by_letter(key: Key, inner: list[int]) -> bool:
@@ -127,11 +145,11 @@ def _is_letter_by_letter(key: Key, inner: list[int]) -> bool:
 
 
 def _is_broken(words: Words, key: Key, first: int, at: int) -> bool:
-    """Whether one break within a long name is a hyphen, or a space that does not make two words of it."""
+    """Whether a break within a long name is a hyphen, or a space that does not make two words of it."""
     gap = words.gap(first + at)
     if len(key.text) < DISTINCT or not _BREAK.fullmatch(gap):
         return False
     bounds = [0, *key.cuts, len(key.text)]
     start, stop = max(bound for bound in bounds if bound <= at), min(bound for bound in bounds if bound >= at)
     two_words = gap.isspace() and is_common(key.text[start:at]) and is_common(key.text[at:stop])
-    return min(at - start, stop - at) > 1 and not two_words
+    return (min(at - start, stop - at) > 1 or not gap.isspace()) and not two_words

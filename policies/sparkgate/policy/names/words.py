@@ -25,8 +25,22 @@ STEM_ENDINGS = frozenset(map(fold, _STEM_ENDINGS.split()))
 VOWELS = "aeiouyаеиоуыя"
 LONGEST_ENDING = max(map(len, ENDINGS | STEM_ENDINGS))
 
-CONNECTORS = ("and", "und", "et", "y", "e", "u", "og", "och")
-"""Words that stand for `&` between the parts of a name."""
+LINKS = frozenset({"and", "und", "et", "y", "e", "u", "og", "och", "и", "和", "と"})
+"""Words that are `&` when an operator writes them between the parts of a name."""
+_ELSEWHERE = "i a en es si ja ve ir un oraz sowie plus та і й 与 與 及 및 과 와"
+CONNECTORS = (*sorted(LINKS), *map(fold, _ELSEWHERE.split()))
+"""Words that stand for `&` when others write such a name: many are words of their own in another language."""
+
+_MOVABLE = (
+    """project projects projekt projet proyecto progetto projeto projecte proiect projekti prosjekt projektet proje
+    проект проекта проекту проектом проекте проєкт 项目 項目 專案 プロジェクト 案件 프로젝트""",
+    """group gruppe groupe gruppo grupo grup grupa gruppen groep
+    группа группы группу группой група 集团 集團 グループ 그룹""",
+)
+_FIXED = ("lab labs",)
+MOVABLE = tuple(tuple(fold(word) for word in family.split()) for family in _MOVABLE)
+FAMILIES = (*MOVABLE, *(tuple(family.split()) for family in _FIXED))
+"""Parts that say what kind of thing a name is of, in many languages: each of a family stands for the others."""
 
 LONGEST = 24
 """Letters of an ordinary word; no longer one is looked up."""
@@ -47,3 +61,8 @@ def is_common(word: str) -> bool:
         return True
     stems = [word[: -len(ending)] for ending in _INFLECTIONS if word.endswith(ending) and len(word) - len(ending) >= 4]
     return any(stem in words or f"{stem}e" in words or f"{stem}y" in words for stem in stems)
+
+
+def is_generic(word: str) -> bool:
+    """Whether a folded part of a name only says what kind of thing it is of."""
+    return any(word in family for family in FAMILIES)

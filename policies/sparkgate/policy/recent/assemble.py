@@ -12,7 +12,19 @@ from sparkgate.policy.forms.view import Mirror, View
 from sparkgate.policy.recent.pieces import Cut, Piece, words
 
 RUN = 6
-"""Most pieces that are put together."""
+"""Most pieces that are put together in every way."""
+LONG_RUN = 12
+"""Most pieces that are put together when each is the only odd one of its text."""
+STEADY = 3
+"""So many texts with one odd piece each may be parts of one thing, whatever their pieces look like."""
+SHORT_CHARS = 8
+"""A longer word that looks ordinary is."""
+REST_CHARS = 2
+"""By so much the last of several pieces may be longer."""
+LEAD = re.compile("[A-Za-z]{2,12}[_-]")
+"""How a key begins."""
+HEX = re.compile("[0-9a-f]+")
+DIGEST = re.compile("[0-9a-f]{32,}", re.IGNORECASE)
 SECRET = re.compile("(?:token|secret|password|passwd|passphrase|credential|api[_-]?key|_key)$", re.IGNORECASE)
 """In a word right before a piece: it is one of something that is kept."""
 ENCODED_CHARS = 16
@@ -68,7 +80,7 @@ def forms(cuts: Sequence[Cut]) -> Iterator[Form]:
     seen: set[tuple[tuple[int, int], ...]] = set()
     for parts in _chains(cuts):
         key = tuple((part.place, part.piece.start) for part in parts)
-        if key not in seen and likely(parts):
+        if key not in seen and (likely(parts) or steady(parts)):
             seen.add(key)
             yield from _ways(parts)
 
@@ -83,6 +95,31 @@ def likely(parts: Sequence[Part]) -> bool:
     if set(kinds) == {"digits"}:
         return _numbers(parts)
     return kinds[0] == "random" or (_alike(parts) and any(kind != "ordinary" for kind in kinds))
+
+
+def steady(parts: Sequence[Part]) -> bool:
+    """Whether each of these is the only odd piece of its text; then they may belong together, however short."""
+    texts = {part.place for part in parts}
+    if not STEADY <= len(texts) == len(parts) or not all(part.cut.clear is part.piece for part in parts):
+        return False
+    pieces = [part.piece for part in parts]
+    *sizes, rest = (len(piece.text) for piece in pieces)
+    odd = sum(piece.kind == "random" for piece in pieces)
+    if max(sizes) > 2 * min(sizes) or rest > max(sizes) + REST_CHARS:
+        return False
+    if len(set(sizes)) == 1 and (odd or LEAD.match(pieces[0].text)) and all(map(_short, pieces[1:])):
+        return True
+    return 2 * odd >= len(pieces) and not any(map(_complete, pieces[1:]))
+
+
+def _short(piece: Piece) -> bool:
+    return not _complete(piece) or (bool(HEX.fullmatch(piece.text)) and not DIGEST.fullmatch(piece.text))
+
+
+def _complete(piece: Piece) -> bool:
+    """Whether it rather stands for itself: a version, a hash, the name of a model."""
+    shaped = piece.kind != "random" and (len(piece.text) > SHORT_CHARS or not piece.text.isalnum())
+    return shaped or bool(DIGEST.fullmatch(piece.text))
 
 
 def firm(parts: Sequence[Part]) -> bool:
@@ -121,8 +158,10 @@ def _secret(parts: Sequence[Part]) -> bool:
 def _chains(cuts: Sequence[Cut]) -> Iterator[Sequence[Part]]:
     texts = [[Part(piece, place, cut) for piece in cut.pieces] for place, cut in enumerate(cuts)]
     oddest = [max(parts, key=_rank) for parts in texts]
+    clear = [part for parts in texts for part in parts if part.cut.clear is part.piece]
     every = [part for parts in texts for part in parts]
     yield from _runs([part for part in oddest if part.piece.kind == "random"], len(cuts))
+    yield from _runs(clear, len(cuts), LONG_RUN)
     yield from _runs(oddest, len(cuts))
     yield from _runs([part for part in every if part.piece.kind == "digits"], len(cuts))
     yield sorted((part for part in oddest if part.cut.number is not None), key=lambda part: part.cut.number or 0)
@@ -136,28 +175,41 @@ def _rank(part: Part) -> tuple[bool, bool, int]:
     return part.piece.rank
 
 
-def _runs(parts: Sequence[Part], texts: int) -> Iterator[Sequence[Part]]:
-    """Neighbours, two to `RUN` of them, that end in the last text."""
+def _runs(parts: Sequence[Part], texts: int, most: int = RUN) -> Iterator[Sequence[Part]]:
+    """Neighbours, two to `most` of them, that end in the last text."""
     if parts and parts[-1].place == texts - 1:
-        yield from (parts[-size:] for size in range(2, min(RUN, len(parts)) + 1))
+        yield from (parts[-size:] for size in range(2, min(most, len(parts)) + 1))
 
 
 def _ways(parts: Sequence[Part]) -> Iterator[Form]:
     given = [part.piece.text for part in parts]
+    inner = [part.piece.code or part.piece.text for part in parts]
     bare = _form(given, parts)
     yield bare
-    name = _name(parts)
-    inner = [part.piece.code or part.piece.text for part in parts]
-    if name:
-        yield _form(given, parts, f"{name}: ")
+    if len(parts) <= RUN:
+        yield from _named(given, inner, parts)
     if inner != given:
         yield _form(inner, parts)
-        if name:
-            yield _form(inner, parts, f"{name}: ")
     if len(bare.view.text) >= ENCODED_CHARS:
         yield from (replace(bare, view=view) for view in (unwrapped(bare.view),) if view)
-    if {part.piece.kind for part in parts} == {"random"}:
-        yield replace(bare, view=Mirror("reversed", bare.view.text[::-1], bare.view))
+        yield from _backwards(bare, parts)
+
+
+def _named(given: Sequence[str], inner: Sequence[str], parts: Sequence[Part]) -> Iterator[Form]:
+    name = _name(parts)
+    if name:
+        yield _form(given, parts, f"{name}: ")
+        if inner != given:
+            yield _form(inner, parts, f"{name}: ")
+
+
+def _backwards(bare: Form, parts: Sequence[Part]) -> Iterator[Form]:
+    """Each piece read from its end, and all of it."""
+    kinds = {part.piece.kind for part in parts}
+    if kinds == {"random"} or ("digits" not in kinds and steady(parts)):
+        yield _form([part.piece.text[::-1] for part in parts], parts)
+        if len(parts) <= RUN:
+            yield replace(bare, view=Mirror("reversed", bare.view.text[::-1], bare.view))
 
 
 def _form(texts: Sequence[str], parts: Sequence[Part], name: str = "") -> Form:
@@ -168,11 +220,15 @@ def _form(texts: Sequence[str], parts: Sequence[Part], name: str = "") -> Form:
 def _name(parts: Sequence[Part]) -> str:
     """The words beside the pieces, where what they name may be told with them."""
     kinds = {part.piece.kind for part in parts}
-    told = _told(parts) and not kinds.isdisjoint({"random", "digits"})
+    told = _told(parts) and not kinds.isdisjoint({"random", "digits"}) and not any(map(_named_word, parts))
     if not (told or _secret(parts) or (_alike(parts) and "ordinary" not in kinds)):
         return ""
     cuts = [part.cut for part in parts]
     return " ".join([*_once(cut.after for cut in cuts), *_once(cut.before for cut in cuts)])
+
+
+def _named_word(part: Part) -> bool:
+    return part.piece.kind == "ordinary" and _complete(part.piece)
 
 
 def _once(groups: Iterable[Sequence[str]]) -> list[str]:

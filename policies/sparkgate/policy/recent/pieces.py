@@ -10,7 +10,7 @@ from typing import Literal
 
 from sparkgate.policy.checking.wording import slug
 from sparkgate.policy.forms.view import View
-from sparkgate.policy.views import Expanded, views
+from sparkgate.policy.recent.plain import plain
 
 
 def words(text: str) -> frozenset[str]:
@@ -30,8 +30,6 @@ SHORT = 20
 """Words of a text that can tell of pieces; a longer one holds such words anyway."""
 MIN_BYTES = 4
 """Fewer are not looked for in an encoding."""
-FOLDED = ("raw", "normal", "latin")
-"""Forms of a text in which its words are as a reader sees them."""
 TELLING = words(
     """1st 2nd 3rd append beginning begins chunk chunks combine concat concatenate continued continues continuing
     digits ending ends first followed fragment fourth half halves last next part parts
@@ -47,7 +45,6 @@ MIXED_BITS = 5.95
 LABEL_CHARS = 8
 """Shorter labels of a host are names."""
 
-_FOREIGN = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 _WORD = re.compile(r"""[^\s"'`<>()\[\]{},;|]+""")
 _ODD = re.compile(r"[\d_!#$%&*+?@^~=]|[a-z][A-Z]|[A-Z]{5}|[^\W\d_]-$|[bcdfghjklmnpqrstvwxz]{5}")
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]{1,9}:)?//|www\.|(?=[~.]{0,2}/[a-z.])", re.IGNORECASE)
@@ -56,6 +53,7 @@ _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+(?::\d+)?")
 _HOST_PART = re.compile(r"[^.@:]+")
 _NAME = re.compile(r"-{0,2}[A-Za-z_][\w.-]{0,40}(?:=|:(?!//))(?=[^=\s])")
 _PLAIN = re.compile(r"[\w-]{4,64}")
+_WHOLE = re.compile(r"[\w+/=-]+")
 _NAMING = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+)*")
 _DIGITS = re.compile(r"[-+]?\d[\d-]+")
 _START = re.compile(r"(?:[a-z]{2,12}|[A-Z]{2,12})[_-]")
@@ -69,6 +67,10 @@ _HASH = re.compile(r"(?:[a-z0-9]+:)?[0-9a-f-]{32,}", re.IGNORECASE)
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CAMEL_CHARS = 3.3
 """Mean length from which the humps of a word are words."""
+NAME_CHARS = 11
+"""Shorter words with a number among them may have such humps by chance."""
+NAME_HUMP, MEAN_HUMP = 2.8, 1.6
+"""Longer humps are words, even beside numbers; shorter ones are none."""
 _ORDINARY = re.compile(
     r"(?:19|20)\d\d-\d\d(?:-\d\d(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?)?|v?\d+(?:[.:_]\d+)+(?:[-+.]?[a-z]{1,8}\d{0,4}){0,4}(?::\d+)?"
     r"|(?:[a-z]+\d*[:-])?(?:[0-9a-f]{6,12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{128})"
@@ -116,6 +118,7 @@ class Cut:
         after: the first of them after it.
         telling: it says that it is a part of something.
         number: which part; None when it does not say.
+        clear: the one piece that is no ordinary word, or the only one; None when there are several.
     """
 
     pieces: tuple[Piece, ...]
@@ -123,33 +126,19 @@ class Cut:
     after: tuple[str, ...] = ()
     telling: bool = False
     number: int | None = None
-
-
-def plain(text: str) -> View:
-    """The text as a reader sees it: folded, and nothing decoded."""
-    base = View("raw", text)
-    if not _FOREIGN.search(text):
-        return base
-    try:
-        for view in views(text):
-            if view.name not in FOLDED:
-                break
-            base = view
-    except Expanded:
-        return base
-    return base
+    clear: Piece | None = None
 
 
 def bits(text: str) -> float:
     """An estimate of how much of the text is no language, in bits: random words and hashes at their full alphabet."""
-    return sum(piece.bits for piece in _pieces(plain(text).text))
+    return sum(piece.bits for piece in pieces_of(plain(text).text))
 
 
 def cut(text: str) -> Cut | None:
     """What a text gives to a joined one; None when it has nothing but ordinary words."""
     view = plain(text)
     told = _NUMBER.search(view.text)
-    found = [piece for piece in _pieces(view.text) if not (told and told.start() <= piece.start < told.end())]
+    found = [piece for piece in pieces_of(view.text) if not (told and told.start() <= piece.start < told.end())]
     if not found and view.text.count(" ") >= SHORT:
         return None
     said = [(word.start(), _bare(word[0])) for word in _WORD.finditer(view.text)]
@@ -160,7 +149,13 @@ def cut(text: str) -> Cut | None:
         return None
     kept = sorted(sorted(found, key=lambda piece: piece.rank)[-MAX_PIECES:], key=lambda piece: piece.start)
     before, after = _beside(said, kept)
-    return Cut(tuple(_placed(piece, view) for piece in kept), before, after, telling, _number(told, said))
+    placed = tuple(placed_in(view, piece) for piece in kept)
+    return Cut(placed, before, after, telling, _number(told, said), _clear(placed))
+
+
+def _clear(kept: Sequence[Piece]) -> Piece | None:
+    odd = [piece for piece in kept if piece.kind != "ordinary"] or kept
+    return odd[0] if len(odd) == 1 and _WHOLE.fullmatch(odd[0].text) else None
 
 
 def _beside(said: Sequence[tuple[int, str]], kept: Sequence[Piece]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -173,7 +168,8 @@ def _beside(said: Sequence[tuple[int, str]], kept: Sequence[Piece]) -> tuple[tup
     return tuple(before[-MAX_WORDS:]), tuple(after[:MAX_WORDS])
 
 
-def _placed(piece: Piece, view: View) -> Piece:
+def placed_in(view: View, piece: Piece) -> Piece:
+    """The piece of a form of a text, with the span in the text as it was given."""
     code = decoded(piece.text)
     return Piece(piece.text, *view.span(piece.start, piece.end), "random" if code else piece.kind, code)
 
@@ -231,7 +227,8 @@ def _longest(text: str) -> list[Piece]:
     return [Piece(word[0], *word.span(), "weak") for word in sorted(found, key=lambda word: -len(word[0]))[:1]]
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def pieces_of(text: str) -> Iterator[Piece]:
+    """Every word of a text that may be a piece; spans are those of the text."""
     run: Piece | None = None
     for word in _WORD.finditer(text):
         for piece in _of_word(word[0], word.start()) if _ODD.search(word[0]) else ():
@@ -284,9 +281,22 @@ def kind_of(word: str) -> Kind | None:
         return None
     if _DIGITS.fullmatch(word):
         return "ordinary" if _DATE.fullmatch(word) else "digits"
+    if "example" in word.lower():
+        return "ordinary"
     if _START.fullmatch(word) or (word.isalpha() and (word.isupper() or word.islower())):
         return "weak"
     return "ordinary" if len(word) <= 200 and all(map(_is_ordinary, re.split("[/_]", word))) else "random"
+
+
+def looks_named(word: str) -> bool:
+    """Words run together with a number among them, as classes of code are called."""
+    humps = [hump for hump in _CAMEL.findall(word) if hump.isalpha()]
+    return len(word) >= NAME_CHARS and sum(map(len, humps)) >= NAME_HUMP * len(humps)
+
+
+def looks_cased(word: str) -> bool:
+    """Letters whose case changes more often than in the name of anything: a piece that by itself looks ordinary."""
+    return word.isalpha() and len(word) > 4 and len(word) < MEAN_HUMP * len(_CAMEL.findall(word))
 
 
 def _is_ordinary(word: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import monotonic, perf_counter
@@ -17,16 +17,24 @@ from time import monotonic, perf_counter
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.finding import Class, Finding, Named, Overrun, Withheld
 from sparkgate.policy.judge import Decision
-from sparkgate.policy.recent.assemble import Form, Part, firm, forms, likely
+from sparkgate.policy.recent.assemble import Form, Part, firm, forms, likely, steady
+from sparkgate.policy.recent.hold import Held, held, refused
+from sparkgate.policy.recent.mails import addresses, halves
 from sparkgate.policy.recent.pieces import Cut, Piece, cut
 
 JOINED = "joined-texts"
 """Reason of a block that the text by itself does not give rise to."""
 CLASSES: frozenset[Class] = frozenset({"secret", "pii"})
-MAX_FORMS = 48
+MAX_FORMS = 64
 """Most forms judged for one text in one lane."""
-SHARED_CHARS = 6
-"""What a piece and one that was held back have in common when it is the same once more, a little shorter or longer."""
+MAX_HELD = 32
+"""Most texts held back that one lane remembers."""
+MAX_HALVES = 4
+"""Most texts with halves of addresses that one lane remembers; after so many others they are forgotten."""
+Found = tuple[Named, tuple[Piece, ...], tuple[Part, ...]]
+"""A rule, the pieces of the newest text that it takes, and the parts of all texts."""
+Halves = tuple[float, tuple[Piece, ...]]
+"""When a text left, and its halves of addresses."""
 Find = Callable[[str, float], Sequence[Finding]]
 """(text, deadline in seconds of time.monotonic) → findings; `Rulebook.find` is one."""
 
@@ -38,11 +46,10 @@ def lanes_of(caller: Caller) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is kept of a text that left, or was held back for `rule`."""
+    """What is kept of a text that left."""
 
     at_s: float
     cut: Cut
-    rule: Named | None = None
 
     @property
     def size_chars(self) -> int:
@@ -54,7 +61,8 @@ class Lane:
     """Of one session or person, the oldest first."""
 
     left: deque[Left] = field(default_factory=deque)
-    held: deque[Left] = field(default_factory=lambda: deque(maxlen=8))
+    halves: deque[Halves] = field(default_factory=lambda: deque(maxlen=MAX_HALVES))
+    held: deque[Held] = field(default_factory=lambda: deque(maxlen=MAX_HELD))
 
 
 class Window:
@@ -101,25 +109,65 @@ class Window:
 
     def remember(self, lanes: Sequence[str], sent: str, at_s: float) -> None:
         """A text that left before, the oldest first: what the log tells after a restart."""
-        kept = cut(sent)
-        if kept:
+        kept, parts = cut(sent), halves(sent)
+        if kept or parts:
             with self._lock:
-                self._keep(lanes, Left(at_s, kept))
+                self._keep(lanes, kept, parts, at_s)
 
     def _admit(self, lanes: Sequence[str], sent: str, now_s: float, find: Find, deadline: float) -> Decision | None:
-        kept = cut(sent)
-        if kept is None:
-            return None
+        kept, parts = cut(sent), halves(sent)
         with self._lock:
-            judged: list[Sequence[Cut]] = []
-            for lane in map(self._lane, lanes):
-                recent = self._recent(lane, now_s)
-                found = _again(lane.held, kept) or (None if recent in judged else _first(recent, kept, find, deadline))
-                judged.append(recent)
-                if found:
-                    self._hold(lanes, Left(now_s, replace(kept, pieces=found[1]), found[0]))
-                    return _block(*found)
-            self._keep(lanes, Left(now_s, kept))
+            if not (kept or parts or any(name in self._lanes and self._lanes[name].held for name in lanes)):
+                return None
+            stopped = self._stopped(lanes, sent, kept, now_s, find, deadline)
+            if stopped:
+                return self._held(lanes, *stopped)
+            address = self._address(lanes, parts, now_s, find, deadline) if parts else None
+            if address:
+                return _block(*address)
+            self._keep(lanes, kept, parts, now_s)
+        return None
+
+    def _stopped(
+        self, lanes: Sequence[str], sent: str, kept: Cut | None, now_s: float, find: Find, deadline: float
+    ) -> tuple[Held, bool] | None:
+        """What of the text is held back, and whether it is to be remembered as that."""
+        judged: list[Sequence[Cut]] = []
+        for lane in map(self._lane, lanes):
+            recent = self._recent(lane, now_s)
+            again = refused(lane.held, sent)
+            if again:
+                return again
+            found = _first(recent, kept, find, deadline) if kept and recent not in judged else None
+            judged.append(recent)
+            if found:
+                rule, mine, whole = found
+                holding = held(now_s, rule, mine, [part.piece for part in whole])
+                self._taken(lanes, whole if holding.alphabet else ())
+                return holding, True
+        return None
+
+    def _taken(self, lanes: Sequence[str], parts: Sequence[Part]) -> None:
+        """What was said with the parts is looked back at no more: what may follow them is refused by itself."""
+        for lane in map(self._lane, lanes):
+            lane.left = deque(left for left in lane.left if not any(left.cut is part.cut for part in parts))
+
+    def _held(self, lanes: Sequence[str], stopped: Held, new: bool) -> Decision:
+        for lane in map(self._lane, lanes) if new else ():
+            lane.held.append(stopped)
+        return _block(stopped.rule, stopped.pieces)
+
+    def _address(
+        self, lanes: Sequence[str], parts: Sequence[Piece], now_s: float, find: Find, deadline: float
+    ) -> tuple[Named, tuple[Piece, ...]] | None:
+        """Somebody's address that a half of the text completes. Halves say nothing by themselves, so none is held."""
+        for lane in map(self._lane, lanes):
+            before = [halves for at_s, halves in lane.halves if at_s >= now_s - self.seconds]
+            for address, mine in addresses(before, parts):
+                hits = find(address, deadline)
+                whole = [hit for hit in hits if hit.rule.cls == "pii" and hit.end - hit.start > len(mine.text)]
+                if whole and not any(hit.rule.verdict == "allow" for hit in hits):
+                    return whole[0].rule, (mine,)
         return None
 
     def _lane(self, name: str) -> Lane:
@@ -131,42 +179,46 @@ class Window:
 
     def _recent(self, lane: Lane, now_s: float) -> list[Cut]:
         """What is looked back at; what is too old is dropped."""
-        for group in (lane.left, lane.held):
-            while group and group[0].at_s < now_s - self.seconds:
-                group.popleft()
+        while lane.left and lane.left[0].at_s < now_s - self.seconds:
+            lane.left.popleft()
+        while lane.held and lane.held[0].at_s < now_s - self.seconds:
+            lane.held.popleft()
         while len(lane.left) > self.queries or sum(one.size_chars for one in lane.left) > self.chars:
             lane.left.popleft()
         return [one.cut for one in lane.left]
 
-    def _keep(self, lanes: Sequence[str], left: Left) -> None:
+    def _keep(self, lanes: Sequence[str], kept: Cut | None, parts: tuple[Piece, ...], at_s: float) -> None:
         for lane in map(self._lane, lanes):
-            # Time that seems to go back is the time it was.
-            lane.left.append(replace(left, at_s=max(left.at_s, lane.left[-1].at_s)) if lane.left else left)
+            if kept:
+                # Time that seems to go back is the time it was.
+                lane.left.append(Left(max(at_s, lane.left[-1].at_s) if lane.left else at_s, kept))
+            if parts:
+                lane.halves.append((at_s, parts))
 
-    def _hold(self, lanes: Sequence[str], left: Left) -> None:
-        for lane in map(self._lane, lanes):
-            lane.held.append(left)
 
-
-def _first(recent: Sequence[Cut], newest: Cut, find: Find, deadline: float) -> tuple[Named, tuple[Piece, ...]] | None:
-    """The first finding that reaches over several texts: its rule, and the pieces of the newest that it takes."""
+def _first(recent: Sequence[Cut], newest: Cut, find: Find, deadline: float) -> Found | None:
+    """The first finding that reaches over several texts."""
     for form in islice(forms([*recent, newest]), MAX_FORMS) if recent else ():
         hits = find(form.view.text, deadline)
         for hit in hits:
             parts = form.within(hit.start, hit.end)
             mine = tuple(part.piece for part in parts if part.place == len(recent))
             if mine and _counts(hit, hits, parts) and _stands(form, hit, find, deadline):
-                return hit.rule, mine
+                return hit.rule, mine, tuple(parts)
     return None
 
 
 def _counts(hit: Finding, hits: Sequence[Finding], parts: Sequence[Part]) -> bool:
     """Whether a finding is of a kind that is looked for, and its parts may belong together."""
-    if hit.rule.cls not in CLASSES or hit.rule.verdict == "allow" or not likely(parts):
+    if hit.rule.cls not in CLASSES or hit.rule.verdict == "allow":
         return False
+    if hit.rule.cls == "secret":
+        return likely(parts) or steady(parts)
     shields = (one for one in hits if one.rule.verdict == "allow")
-    return hit.rule.cls == "secret" or (
-        firm(parts) and not any(shield.start <= hit.start and hit.end <= shield.end for shield in shields)
+    return (
+        likely(parts)
+        and firm(parts)
+        and not any(shield.start <= hit.start and hit.end <= shield.end for shield in shields)
     )
 
 
@@ -176,21 +228,6 @@ def _stands(form: Form, hit: Finding, find: Find, deadline: float) -> bool:
         return hit.start == form.spans[0][0]
     alone = form.around(hit.start, hit.end)
     return any(one.rule.id == hit.rule.id for one in find(alone, deadline))
-
-
-def _again(held: Iterable[Left], newest: Cut) -> tuple[Named, tuple[Piece, ...]] | None:
-    """A piece that was held back comes once more."""
-    for left in held:
-        mine = tuple(piece for piece in newest.pieces if any(_alike(piece.text, one.text) for one in left.cut.pieces))
-        if mine and left.rule:
-            return left.rule, mine
-    return None
-
-
-def _alike(word: str, held: str) -> bool:
-    if len(word) < SHARED_CHARS or len(held) < SHARED_CHARS:
-        return word == held
-    return any(held[at : at + SHARED_CHARS] in word for at in range(len(held) - SHARED_CHARS + 1))
 
 
 def _block(rule: Named, pieces: Sequence[Piece]) -> Decision:

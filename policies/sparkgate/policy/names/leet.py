@@ -1,0 +1,71 @@
+"""Digits and signs that stand for the letters they look like: a text with the letters, where names may be in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+import ahocorasick
+
+from sparkgate.policy.names.fold import fold
+from sparkgate.policy.names.index import EDITABLE_PART, Near
+from sparkgate.policy.names.parse import Name
+
+LEETED = 6
+"""Letters a name needs before signs may stand for some of them."""
+_SHORTEST_PART = 4
+
+STAR = "*"
+_LETTERS = {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s", "!": "i", STAR: "x"}
+"""A star stands for any letter: as one that is rare it is a letter that is wrong."""
+_READINGS = (str.maketrans(_LETTERS), str.maketrans(_LETTERS | {"1": "l"}))
+_GATE = str.maketrans(_LETTERS | {"l": "i", "L": "i"})
+"""Both readings of 1 at once: l is as i."""
+_SIGN = re.compile(r"[013457@$!*](?:(?<=[^\W\d_].)|(?=[^\W\d_]))")
+_LEET = frozenset(_LETTERS)
+_SIGNS = re.compile(r"[013457@$!*]+")
+_ENDS = {ord(sign): sign for sign in "!*"}
+"""What is a sign of its own where no letter follows it."""
+
+
+def _letters(letters: Mapping[int, str | int], signs: re.Match[str]) -> str:
+    """What stands for a letter beside one, or between two."""
+    start, end = signs.span()
+    sides = signs.string[start - 1 : start].isalpha() + signs.string[end : end + 1].isalpha()
+    if not sides:
+        return signs[0]
+    return signs[0].translate(letters if sides > 1 else {**letters, **_ENDS})
+
+
+class Leet:
+    """The other readings of texts in which a word may be a part of a name."""
+
+    def __init__(self, names: Iterable[Name]) -> None:
+        texts = {text for name in names for part in name.parts for text in part if len(text) >= _SHORTEST_PART}
+        parts = {text.translate(_GATE) for text in texts}
+        self._automaton = ahocorasick.Automaton()
+        for text in parts:
+            self._automaton.add_word(text, text)
+        self._automaton.make_automaton()
+        self._near = Near(parts, EDITABLE_PART)
+        self._has_parts = bool(parts)
+
+    def readings(self, text: str) -> Iterator[str]:
+        """Texts of the same length with letters for signs; none for a text without a likely word."""
+        if not self._has_parts or not _SIGN.search(text):
+            return
+        mixed = " ".join([word for word in text.split() if not (word.isalpha() or _LEET.isdisjoint(word))])
+        if not self._is_likely(mixed):
+            return
+        for letters in _READINGS if "1" in mixed else _READINGS[:1]:
+            read = _SIGNS.sub(partial(_letters, letters), text)
+            both = zip(text.split(), read.split(), strict=True)
+            if self._is_likely(" ".join([f"{new} {STAR * (STAR in old)}" for old, new in both if old != new])):
+                yield read
+
+    def _is_likely(self, words: str) -> bool:
+        folded = fold(words.translate(_GATE))
+        if next(self._automaton.iter(folded), None):
+            return True
+        return STAR in words and bool(self._near.likely(folded.split()))
