@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from sparkgate.policy.decision import Decision, merge
 from sparkgate.policy.finding import Withheld
-from sparkgate.policy.judge import Decision, Policy, merge
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule, RuleError, parse, shipped
 from sparkgate.policy.samples import fill
 from sparkgate.policy.terms import load_terms

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparkgate.policy.checks import CHECKS, parse_check
+from sparkgate.policy.decision import merge
 from sparkgate.policy.finding import Finding, Withheld
-from sparkgate.policy.judge import merge
 from sparkgate.policy.rules import SHIPPED, Rule, Rulebook, RuleError, load, parse, shipped
 from sparkgate.policy.samples import fill
 

@@ -172,17 +172,14 @@ def redacting() -> Policy:
 ZORP = fill("zq_{mixed:24}")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in DISGUISES
-        if not re.search(
-            "param|path|line|row|sum|more|digit|halves|name|segment|before|behind|mark|bars|two dashes|commas and|sixteen|quotes|comma$",
-            name,
-        )
-    ],
+MORE_THAN_THE_TOKEN = re.compile(
+    "param|path|line|row|sum|more|digit|halves|name|segment|before|behind|mark|bars|two dashes|commas and|sixteen"
+    "|quotes|comma$"
 )
+"""Disguises of which a neighbouring sign or blank goes too, or that the token of this test is too short for."""
+
+
+@pytest.mark.parametrize("name", [name for name in DISGUISES if not MORE_THAN_THE_TOKEN.search(name)])
 def test_what_is_cut_out_is_the_dressed_up_token_and_nothing_beside_it(name: str) -> None:
     decision = redacting().judge(f"before {DISGUISES[name](ZORP)} after")
     assert (decision.verdict, decision.released) == ("redact", "before [zorp] after")

@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 
 from sparkgate.policy.audit import Caller
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Overrun
-from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.assemble import forms
 from sparkgate.policy.recent.pieces import cut, decoded, kind_of
 from sparkgate.policy.recent.window import JOINED, MAX_FORMS, Window, lanes_of

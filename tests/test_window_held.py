@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Label
-from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.mails import halves
 from sparkgate.policy.recent.pieces import bits
 from sparkgate.policy.recent.plain import plain

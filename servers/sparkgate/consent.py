@@ -8,8 +8,8 @@ import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.egress import Ask
-from sparkgate.policy.judge import Decision
 
 WAIT_S = 45.0
 """Hosts give a call about a minute."""

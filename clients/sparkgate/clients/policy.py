@@ -15,7 +15,8 @@ from sparkgate import paths
 from sparkgate.clients.output import console, fail, print_json
 
 if TYPE_CHECKING:
-    from sparkgate.policy.judge import Decision, Policy
+    from sparkgate.policy.decision import Decision
+    from sparkgate.policy.judge import Policy
     from sparkgate.policy.protected import Protected
     from sparkgate.settings import PolicySettings
 

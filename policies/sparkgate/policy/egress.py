@@ -15,9 +15,10 @@ import anyio
 import httpx
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import Class, Where
 from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard, canonical
-from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.request import SYNTAX, Request, objections
 from sparkgate.policy.response import TooLarge, read_body

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Literal
 
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Named, Overrun, Where
 from sparkgate.policy.forms.view import View
-from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule
 from sparkgate.policy.views import Expanded, accepts, views
 

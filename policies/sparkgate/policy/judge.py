@@ -6,19 +6,19 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 
 from sparkgate.policy.code.detector import CodeDetector
-from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Verdict, Where, Withheld
-from sparkgate.policy.forms.view import View, rewrite
+from sparkgate.policy.decision import Decision, merge, replace, strongest
+from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Where, Withheld
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.hidden import HiddenText
 from sparkgate.policy.hostnames import Hostnames
 from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped
-from sparkgate.policy.syntax import Form, Neutral
+from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
 from sparkgate.policy.views import Expanded, accepts, backwards, is_plain, views
 
@@ -43,66 +43,7 @@ OTHER_IDS = (
     "own-name",
 )
 """Of what is found by no rule."""
-AGREED = "person-agreed"
 ROUNDS = 4
-STRENGTH: dict[Verdict, int] = {"allow": 0, "redact": 1, "ask": 2, "block": 3}
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """`released` is what may leave: the text itself, a redacted copy, or "" when blocked.
-
-    `findings` are disjoint; `spans` are all places that any rule matched, before overlapping ones were joined.
-    `reason` is "" or why the decision is a block although no rule asked for it. `syntax` are the forms of the
-    destination's query syntax that were met, refused or rewritten. `on_trial` are findings that were only noted.
-    `asked` is what may leave if a person agrees, "" when that is no question, `askable` the rules that ask, and
-    `agreed` that one has.
-    """
-
-    verdict: Verdict
-    released: str
-    findings: tuple[Withheld, ...] = ()
-    elapsed_us: int = 0
-    reason: str = ""
-    spans: tuple[tuple[int, int], ...] = ()
-    syntax: tuple[Form, ...] = ()
-    on_trial: tuple[Withheld, ...] = ()
-    asked: str = ""
-    askable: tuple[str, ...] = ()
-    agreed: bool = False
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """Ids of everything that decided, each once: rules, syntax forms, and the reason."""
-        ids = [finding.rule for finding in self.findings] + [form.rule for form in self.syntax]
-        return tuple(dict.fromkeys(ids + ([self.reason] if self.reason else [])))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was changed for the destination's query syntax, in words."""
-        return tuple(form.note for form in self.syntax)
-
-    def told(self) -> list[dict[str, object]]:
-        """Everything that decided, as the log keeps it: never a value."""
-        spans = [finding.public() for finding in self.findings]
-        spans += [{**finding.public(), "shadow": True} for finding in self.on_trial]
-        others = [rule for rule in self.rules if all(rule != finding.rule for finding in self.findings)]
-        others += [AGREED] if self.agreed else []
-        return spans + [{"rule": rule} for rule in others]
-
-    def with_consent(self, neutralise: Callable[[str], Neutral]) -> Decision:
-        """The same decision when a person has agreed to what it asks."""
-        agreed = dataclasses.replace(self, verdict="redact", released=self.asked, agreed=True)
-        return agreed.for_syntax(neutralise)
-
-    def for_syntax(self, neutralise: Callable[[str], Neutral]) -> Decision:
-        """The same decision with the query syntax of a destination taken out of what may leave, or refused for it."""
-        neutral = neutralise(self.released)
-        if self.verdict == "block" or not neutral.forms:
-            return self
-        verdict: Verdict = "block" if neutral.refused else "redact"
-        released = "" if neutral.refused else neutral.text
-        return dataclasses.replace(self, verdict=verdict, released=released, syntax=neutral.forms)
 
 
 class Policy:
@@ -299,14 +240,6 @@ def _decision(
     )
 
 
-def strongest(findings: Iterable[Withheld]) -> Verdict:
-    """The strongest verdict of all; allow when there are none."""
-    verdict: Verdict = "allow"
-    for finding in findings:
-        verdict = max(verdict, finding.verdict, key=STRENGTH.__getitem__)
-    return verdict
-
-
 def _inside(one: Withheld, shields: Iterable[Withheld]) -> bool:
     return any(shield.start <= one.start and one.end <= shield.end for shield in shields)
 
@@ -317,29 +250,6 @@ def _withheld(view: View, hit: Finding) -> Withheld:
     return Withheld(
         rule.id, rule.cls, start, end, rule.replacement, rule.verdict, rule.why, general=rule.forms != "all"
     )
-
-
-def merge(found: Iterable[Withheld]) -> tuple[Withheld, ...]:
-    """Join overlapping spans into disjoint ones in text order; the strongest, then longest, names the union."""
-    merged: list[Withheld] = []
-    for item in sorted(found, key=lambda item: (item.start, -item.end)):
-        if merged and item.start < merged[-1].end:
-            merged[-1] = _union(merged[-1], item)
-        else:
-            merged.append(item)
-    return tuple(merged)
-
-
-def _union(a: Withheld, b: Withheld) -> Withheld:
-    lead = max(a, b, key=lambda item: (STRENGTH[item.verdict], item.end - item.start))
-    span = min(a.start, b.start), max(a.end, b.end)
-    return dataclasses.replace(lead, start=span[0], end=span[1])
-
-
-def replace(text: str, findings: Iterable[Withheld]) -> View:
-    """`text` with each (disjoint, ordered) span replaced once, as a view of the original."""
-    given = View("raw", text)
-    return rewrite(given, "released", ((one.start, one.end, one.replacement) for one in findings)) or given
 
 
 def _digest(rules: Iterable[Rule], others: object) -> str:

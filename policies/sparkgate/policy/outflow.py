@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sparkgate.policy.audit import Caller
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import Where
-from sparkgate.policy.judge import Decision, Policy
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.budget import CODE, DAY_S, LIMITS, PERIODS, Budget, Clock, Limit
 from sparkgate.policy.recent.window import Window, lanes_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from sparkgate.engines import ENGINES
-from sparkgate.policy.judge import Decision
+from sparkgate.policy.decision import Decision
 from sparkgate.runtimes.owner import without_flag_values
 
 COMMANDS: tuple[tuple[tuple[str, ...], str], ...] = (

@@ -16,7 +16,8 @@ from functools import cache
 
 from sparkgate.engines.spec import line
 from sparkgate.failures.table import Ending, Row, load_failures
-from sparkgate.policy.judge import Policy, replace
+from sparkgate.policy.decision import replace
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import shipped
 from sparkgate.runtimes.spec import Look
 

@@ -15,8 +15,8 @@ from itertools import islice
 from time import monotonic, perf_counter
 
 from sparkgate.policy.audit import Caller
+from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import Class, Finding, Named, Overrun, Withheld
-from sparkgate.policy.judge import Decision
 from sparkgate.policy.recent.assemble import Form, Part, firm, forms, likely, steady
 from sparkgate.policy.recent.hold import Held, held, refused
 from sparkgate.policy.recent.mails import addresses, halves
