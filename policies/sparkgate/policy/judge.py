@@ -20,7 +20,7 @@ from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped
 from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import Expanded, accepts, backwards, is_plain, views
+from sparkgate.policy.views import Expanded, accepts, is_plain, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
 OTHER_IDS = (
@@ -43,6 +43,8 @@ OTHER_IDS = (
     "own-name",
 )
 """Of what is found by no rule."""
+CLEAN = Decision("allow", "")
+"""Nothing was found: the text may leave as it is."""
 ROUNDS = 4
 
 
@@ -127,7 +129,10 @@ class Policy:
             decision = Decision("block", "", reason="input-expands")
         except Exception:
             decision = Decision("block", "", reason="policy-fault")
-        return dataclasses.replace(decision, elapsed_us=round((perf_counter() - start) * 1e6))
+        elapsed_us = round((perf_counter() - start) * 1e6)
+        if decision is CLEAN:
+            return Decision("allow", text, elapsed_us=elapsed_us)
+        return dataclasses.replace(decision, elapsed_us=elapsed_us)
 
     def judge_for(self, text: str, neutralise: Callable[[str], Neutral], where: Where = ANYWHERE) -> Decision:
         """`judge`, then the destination's query syntax taken out; what its taking out brings to light is a block."""
@@ -165,7 +170,7 @@ class Policy:
         deadline = monotonic() + self.deadline_s
         found, on_trial = self._settled(text, views(text), where, deadline)
         if not found and not on_trial:
-            return Decision("allow", text)
+            return CLEAN
         for _ in range(ROUNDS):
             findings = merge(found)
             verdict = strongest(findings)
@@ -212,8 +217,6 @@ class Policy:
             plain += [view] if is_plain(view) else []
             hits = self.find(view, deadline)
             found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
-        turned = backwards(plain[-1])
-        found += [_withheld(turned, hit) for one in self._names for hit in one.find(turned.text, deadline)]
         if not any(one.cls in SHIELDED for one in found):
             return found
         shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view.text, deadline)]

@@ -14,10 +14,12 @@ from sparkgate.policy.names.index import Index
 from sparkgate.policy.names.leet import LEETED, Leet
 from sparkgate.policy.names.match import matches
 from sparkgate.policy.names.parse import needs_digraphs, normal, parse_name, variants
+from sparkgate.policy.names.words import is_common
 from sparkgate.policy.rules import RuleError, read_tables
 
 NEAR_CHARS = 80
 KNOWN = {"name", "verdict", "forms", "near"}
+TURNED_CHARS = 7
 WHY = "A name the operator listed as one that must not leave."
 MASK = "\x00"
 
@@ -126,7 +128,14 @@ def _term(table: Mapping[str, Any], path: Path, number: int) -> Term:
         raise RuleError(f"{where}: verdict is redact, ask or block")
     near = tuple(word.casefold() for word in _texts(table, "near", where))
     forms = (normal(name), *_texts(table, "forms", where))
+    forms += tuple(form[::-1] for form in forms if _is_told_backwards(form))
     return Term(Label(f"term-{number}", "client", verdict, "[name]", WHY), forms, near)
+
+
+def _is_told_backwards(form: str) -> bool:
+    """A longer name is, unless it then is an ordinary word."""
+    words = form[::-1].casefold().split()
+    return sum(map(len, words)) >= TURNED_CHARS and form.isascii() and not any(map(is_common, words))
 
 
 def _texts(table: Mapping[str, Any], key: str, where: str) -> Iterator[str]:

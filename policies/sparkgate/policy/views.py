@@ -18,9 +18,9 @@ from sparkgate.policy.finding import Class, Forms, Named
 from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import spelled, unwrapped
-from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
+from sparkgate.policy.forms.view import Edit, View, rewrite
 
-__all__ = ["Accept", "Expanded", "View", "accepts", "backwards", "is_invisible", "is_plain", "views"]
+__all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", "views"]
 
 LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
@@ -53,8 +53,6 @@ class Accept:
     across: bool = False
 
 
-BACKWARDS = "backwards"
-"""A form in which only names are looked for."""
 _ALL = Accept()
 _SURE: frozenset[Forms] = frozenset({"all"})
 _WORDS: frozenset[Forms] = frozenset({"all", "words"})
@@ -62,7 +60,6 @@ _JOINED: frozenset[Class] = frozenset({"secret", "pii", "client"})
 ACCEPT: Mapping[str, Accept] = {
     "reversed": Accept(_JOINED, _SURE),
     "rot13": Accept(frozenset({"secret", "client"}), _SURE),
-    BACKWARDS: Accept(frozenset({"client"}), _SURE),
     **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
     **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
 }
@@ -91,11 +88,6 @@ def is_plain(view: View) -> bool:
             return False
         at = at.of
     return True
-
-
-def backwards(view: View) -> View:
-    """The form in which names are looked for that are written backwards."""
-    return Mirror(BACKWARDS, view.text[::-1], view)
 
 
 def is_invisible(character: str) -> bool:

@@ -41,9 +41,7 @@ _PART = re.compile(r"(?<=/)[^\s/?#]{4,}")
 _PLAIN = re.compile(r"[A-Za-z]?[a-z]*|[0-9]{1,6}")
 _CHUNK = re.compile(r"\S+")
 _ODD = re.compile(r"(?=\S*[0-9])\S*[A-Za-z]|\S*[a-z]\S*[A-Z]")
-_TWO_GROUPS = re.compile(
-    r"(?:(?<!\S)(?=\S{0,11}(?:[0-9][A-Za-z]|[A-Za-z][0-9]|[a-z][A-Z]))\S{2,12}(?:\s+\S{1,12}){0,2}?\s+){2}"
-)
+_ODD_GROUPS = re.compile(r"(?<!\S)\S{0,10}?(?:[0-9][A-Za-z]|[A-Za-z][0-9]|[a-z][A-Z])\S{0,10}(?!\S)").findall
 _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
 _CHUNK_CHARS = 12
 _PART_CHARS = 20
@@ -116,7 +114,8 @@ def _grouped(view: View) -> Iterator[View]:
 
     A word may begin and end with groups that look like words, so several ways to cut it out are tried.
     """
-    groups = list(_CHUNK.finditer(view.text)) if _TWO_GROUPS.search(view.text) else []
+    odd = sum(len(one) <= _CHUNK_CHARS for one in _ODD_GROUPS(view.text))
+    groups = list(_CHUNK.finditer(view.text)) if odd >= _CHUNKS else []
     runs = list(_odd_runs(groups))
     for before, after in product(range(4), range(3)) if runs else ():
         form = rewrite(view, "groups", near(_between(groups, runs, before, after), view.text))
@@ -216,17 +215,15 @@ APART = "apart"
 JOIN_NAMES = (*JOINS, "groups", APART)
 BLANK_NAMES = ("singles", "groups", "wrapped", OTHER_BLANKS)
 """Those in which only blanks were taken out."""
-MAX_SIGNS = 6
-"""Different signs that are looked at as what stands between parts, the most frequent first."""
+MAX_SIGNS = 8
+"""Different signs that are looked at as what stands between parts."""
 
 
 def _between_parts(text: str) -> list[str]:
-    """Signs that may stand between the parts of a word."""
-    if not _SIGNED.search(text):
-        return []
-    signs = {one: text.count(one) for one in set(text) if not one.isalnum() and not one.isspace()}
-    frequent = sorted((sign for sign, count in signs.items() if count > 2), key=lambda sign: (-signs[sign], sign))
-    return [one for sign in frequent[:MAX_SIGNS] for one in (sign, 2 * sign) if text.count(one) > 2]
+    """Signs that stand between the parts of a word, once and doubled."""
+    found = {match[1].strip() for match in _SIGNED.finditer(text)}
+    signs = dict.fromkeys(sign for one in sorted(found) for sign in (one[0], 2 * one[0]) if text.count(sign) > 2)
+    return list(signs)[:MAX_SIGNS]
 
 
 def joined(view: View) -> Iterator[View]:

@@ -162,16 +162,15 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
 
 
 _LONG = re.compile(r"[A-Za-z0-9]{16}").search
-_RUN = re.compile(r"[A-Za-z0-9+/_-]{16}").search
-_CAPITAL = re.compile(r"(?=[a-z0-9+/_-]{0,15}[A-Z])[A-Za-z0-9+/_-]{16}").search
+_RUNS = re.compile(r"[A-Za-z0-9+/_-]{16,}").findall
 _LISTED = re.compile(
     r"[0-9A-Fa-f]{2}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
 ).search
 
 
 def _base64_sized(text: str) -> bool:
-    """Whether a word is long enough, with a capital early on: text in base64 has one in nearly every group."""
-    return bool(_RUN(text)) and bool(_CAPITAL(text))
+    """Whether a word is long enough and has a capital: text in base64 has one in nearly every group."""
+    return any(not run.islower() for run in _RUNS(text))
 
 
 UNWRAP: Mapping[str, tuple[Gate, Callable[[str], Iterator[Edit]]]] = {
