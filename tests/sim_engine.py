@@ -283,11 +283,17 @@ def plain(status: str, data: bytes, kind: str = "application/json") -> bytes:
 
 
 async def answer(sim: Sim, path: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-    if path == "/metrics" and sim.scenario.dialect != "openai":
+    if path == "/book.txt":
+        writer.write(plain("200 OK", ("the of and a to in he was that his " * 20_000).encode(), "text/plain"))
+    elif path == "/metrics" and sim.scenario.dialect != "openai":
         writer.write(plain("200 OK", metrics(sim).encode(), "text/plain"))
     elif path != "/v1/chat/completions":
         found = told(sim, path, body)
         writer.write(plain("404 Not Found" if found is None else "200 OK", json.dumps(found).encode()))
+    elif body.get("stream") is not True:
+        said = {"index": 0, "message": {"role": "assistant", "content": "the of"}, "finish_reason": "length"}
+        told_of = {"prompt_tokens": len(prompt_tokens(body)), "completion_tokens": 2}
+        writer.write(plain("200 OK", json.dumps({"choices": [said], "usage": told_of}).encode()))
     else:
         sim.streams += 1
         if sim.scenario.fail_every and sim.streams % sim.scenario.fail_every == 0:
