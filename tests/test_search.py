@@ -433,6 +433,8 @@ def test_a_rule_file_that_breaks_later_leaves_the_last_good_policy_in_force_and_
     answers = [host.search("globex outage"), host.search("again")]
     assert searxng.queries()[1:] == ["[name] outage", "again"]
     assert all(answer["ok"] and "terms.toml" in answer["warning"] for answer in answers)
+    [told] = [row for row in own_box.rows() if row["tool"] == "policy_load"]
+    assert "terms.toml" in told["fields"]["fault"] and told["verdict"] == "block" and told["sent"] == ""
     terms.write_text('[[term]]\nname = "Initech"\n')
     assert "warning" not in host.search("globex initech") and searxng.queries()[-1] == "globex [name]"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sparkgate import log
 from sparkgate.machine.processes import Process
-from sparkgate.policy.audit import AuditLog, LogUnavailable
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable
 from sparkgate.policy.code.fingerprints import FolderError
 from sparkgate.policy.egress import Egress
 from sparkgate.policy.guard import Guard
@@ -131,9 +133,28 @@ class Services:
                 raise
             self.policy_fault = STALE.format(error=error)
             log.error("policy_not_loaded", code=error.code)
+            self._note_fault(self._live.egress, str(error))
             return self._live
         self.policy_fault = ""
         return made
+
+    def _note_fault(self, egress: Egress, fault: str) -> None:
+        """A row for whoever reads later why the policy of a row was not the one on disk."""
+        intent = Intent(
+            caller=Caller(pid=os.getpid(), uid=os.getuid()),
+            tool="policy_load",
+            destination="policy",
+            origin=str(self.config.parent),
+            verdict="block",
+            sent="",
+            fields={"fault": fault},
+            findings=({"rule": "policy_error", "class": "policy", "start": 0, "end": 0},),
+            withheld=(),
+            policy=egress.policy.digest,
+            decision_us=0,
+        )
+        with suppress(LogUnavailable):  # a log that cannot be written stops the query that asked
+            egress.log.intend(intent)
 
     def _build(self) -> Live:
         try:
