@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from box import Box
+from box import Box, a_box
 
 from sparkgate.policy.explain import explain
 from sparkgate.policy.judge import Policy
@@ -58,6 +60,22 @@ def test_a_keyword_that_ordinary_text_is_full_of_gates_nothing() -> None:
     assert ("common-keyword", "zorp", "") in remarks(rule(keywords=["zorp", "a"]))
 
 
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"verdict": "redact", "replacement": "[x]"}, "says redact where that says block"),
+        ({"pattern": r"zorp_q[a-z]{7}\b", "leaks": ["zorp_q{lower:7}"]}, "of whose 1 leaks 1 are found by no rule"),
+    ],
+)
+def test_a_rule_that_takes_the_place_of_a_shipped_one_and_stops_less_weakens_it(
+    change: dict[str, Any], word: str
+) -> None:
+    ours = replace(rule(leaks=["zorp_abcdefgh"]), trusted=True)
+    [told] = [one for one in lint([rule(**change)], [ours]) if one.kind == "weakened"]
+    assert word in told.words and told.rule == "zorp"
+    assert not [one for one in lint([rule(pattern=r"zorp_\w+")], [ours]) if one.kind == "weakened"]
+
+
 def test_every_form_is_explained_with_its_findings_and_none_of_the_text() -> None:
     token = fill("ghp_{mixed:36}")
     text = "see " + "".join(f"%{ord(one):02x}" for one in token)
@@ -78,3 +96,20 @@ def test_the_command_shows_forms_rules_and_times(box: Box, as_json: bool) -> Non
         assert names[0] == "raw" and "reversed of raw" in names
     else:
         assert "reversed of raw: " in shown.stdout and "huggingface-token (secret, block) at 4–41" in shown.stdout
+
+
+def test_the_command_fails_for_a_rule_that_weakens_a_shipped_one() -> None:
+    with a_box() as own_box:
+        shown = linted_with_a_weaker_rule(own_box)
+    assert shown.returncode == 1 and "weakened: github-token" in shown.stdout, shown.stdout + shown.stderr
+
+
+def linted_with_a_weaker_rule(own_box: Box) -> CompletedProcess[str]:
+    rules = own_box.config.parent / "rules"
+    rules.mkdir(parents=True)
+    (rules / "mine.toml").write_text(
+        '[[rule]]\nid = "github-token"\nclass = "secret"\nverdict = "allow"\nkeywords = ["ghp_"]\n'
+        'pattern = \'ghp_[A-Za-z0-9]{36}\'\nwhy = "We do not mind."\nsource = "us"\n'
+        'leaks = ["ghp_{mixed:36}"]\nclean = ["ghp", "a", "b"]\n'
+    )
+    return own_box.command("policy", "lint")

@@ -198,9 +198,9 @@ def rules(config_file: str | None, as_json: bool) -> None:
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def lint(config_file: str | None, as_json: bool) -> None:
-    """Look for slow rules, rules that others make needless, and keywords that gate nothing.
+    """Look for slow rules, rules of yours that weaken one of ours, needless rules, and keywords that gate nothing.
 
-    Exit code 1 when a rule is slow. A special rule may well be shadowed by a general one: its words say more.
+    Exit code 1 when a rule is slow or weakened. A special rule may be shadowed by a general one: its words say more.
 
     \b
     Example:
@@ -209,12 +209,13 @@ def lint(config_file: str | None, as_json: bool) -> None:
     from dataclasses import asdict
 
     from sparkgate.policy.lint import lint as remarks
+    from sparkgate.policy.rules import shipped
 
     book = load_policy(config_file).book.rules
-    found = list(remarks(book))
+    found = list(remarks(book, shipped()))
     if as_json:
         print_json([asdict(one) for one in found])
     else:
         lines = [f"{one.kind}: {one.rule}: {one.words}" for one in found]
         console().print("\n".join([*lines, f"{len(book)} rules, {len(found)} remarks"]), soft_wrap=True, markup=False)
-    raise SystemExit(1 if any(one.kind == "slow" for one in found) else 0)
+    raise SystemExit(1 if any(one.kind in ("slow", "weakened") for one in found) else 0)

@@ -1,16 +1,17 @@
-"""What is to be bettered in rules: slow patterns, rules that others make needless, keywords that gate nothing."""
+"""What is to be bettered in rules: slow patterns, rules that others make needless or that weaken one of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, perf_counter
-from typing import Literal
+from typing import Literal, get_args
 
-from sparkgate.policy.finding import Finding, Overrun
+from sparkgate.policy.finding import Finding, Overrun, Verdict
 from sparkgate.policy.rules import Rule, Rulebook, matches
 
-Kind = Literal["slow", "shadowed", "overlapping", "common-keyword"]
+Kind = Literal["slow", "weakened", "shadowed", "overlapping", "common-keyword"]
+MILDEST_FIRST = get_args(Verdict)
 PATIENCE_S = 2.0
 SIZES = (2_000, 16_000)
 TRIES = 2
@@ -32,12 +33,15 @@ class Remark:
     words: str
 
 
-def lint(rules: Sequence[Rule]) -> Iterator[Remark]:
-    """All remarks, by rule."""
+def lint(rules: Sequence[Rule], shipped: Iterable[Rule] = ()) -> Iterator[Remark]:
+    """All remarks, by rule; `shipped` are those that a rule of the same id takes the place of."""
     book = Rulebook(rules)
+    replaced = {rule.id: rule for rule in shipped}
     ordinary = [text.lower() for rule in rules for text in rule.clean]
     for rule in rules:
         yield from _slow(rule)
+        if not rule.trusted and rule.id in replaced:
+            yield from _weakened(rule, replaced[rule.id], book)
         yield from _beside(rule, book)
         yield from _common(rule, ordinary)
 
@@ -51,6 +55,20 @@ def _slow(rule: Rule) -> Iterator[Remark]:
             )
             yield Remark("slow", rule.id, "", words)
             return
+
+
+def _weakened(rule: Rule, before: Rule, book: Rulebook) -> Iterator[Remark]:
+    """A rule of the user that says less, or finds less, than the one whose place it takes."""
+    if MILDEST_FIRST.index(rule.verdict) < MILDEST_FIRST.index(before.verdict):
+        words = f"takes the place of the shipped rule and says {rule.verdict} where that says {before.verdict}"
+        yield Remark("weakened", rule.id, before.id, words)
+    own = Rulebook([before])
+    found = [text for text in before.leaks if own.find(text, monotonic() + PATIENCE_S)]
+    if missed := sum(not book.find(text, monotonic() + PATIENCE_S) for text in found):
+        words = (
+            f"takes the place of the shipped rule, of whose {len(before.leaks)} leaks {missed} are found by no rule now"
+        )
+        yield Remark("weakened", rule.id, before.id, words)
 
 
 def _seeds(rule: Rule) -> Iterable[str]:
