@@ -136,6 +136,32 @@ def test_random_words_are_told_from_names_digests_and_texts() -> None:
         ("said-mail", "jane.doe @ abc.io", "lunch @ abc.io"),
         ("said-mail", "jane arroba abc punto es", "jane arroba abc point es"),
         ("mixed", "k7Wq9zLw2", "vllm-7d9f8b6c5d-x2kqz"),
+        ("brazilian-cpf", "529.982.247-25", "529.982.247-26"),
+        ("brazilian-cpf", "529.982.247-25", "111.111.111-11"),
+        ("ean", "756.9217.0769.85", "756.9217.0769.86"),
+        ("russian-snils", "112-233-445 95", "112-233-445 96"),
+        ("russian-inn", "500100732259", "500100732258"),
+        ("japanese-number", "1234 5678 9018", "1234 5678 9019"),
+        ("mexican-curp", "HEGG560427MVZRRL04", "HEGG560427MVZRRL05"),
+        ("lone-host", "kestrel", "vllm-openai"),
+        ("lone-host", "alder-gpu2", "gpu-node1"),
+        ("own-tilde", "~jdoe/x", "~user/x"),
+        ("position", "48.1371, 11.5761", "0.0000, 0.0000"),
+        ("postal", "Am Kolk 12b, 26123 Oldenburg", "Ubuntu 24, 2026 Release"),
+        ("postal", "Lindenweg 3, 8004 Basel", "Qwen 3, 2507 Thinking"),
+        ("postal", "Kerkgracht 482, 1017 KH Amsterdam", "Table 4, 12345 Rows"),
+        ("one-time", "4718", "0000"),
+        ("one-time", "471829", "123456"),
+        ("said-phrase", "grey heron 9 walks", "must have 8 letters"),
+        ("app-password", "kfrt xxkp lmzx cvbn", "does this work here"),
+        ("phone-here", "8 (916) 419-08-23", "2024/11/12"),
+        ("owned-phone", "619-555-0199", "555-0199"),
+        ("mail", "jane@abc.dev", "security@abc.dev"),
+        ("mail", "jane@abc.dev", "jane@lists.abc.dev"),
+        ("said-mail", "jane.doe собака abc точка ru", "jane.doe собака abc dot ru"),
+        ("said-mail", "jane.doe @abc.io", "main.py @abc.io"),
+        ("said-mail", "jane.doe_at_abc.io", "jane_at_abc.io"),
+        ("public-ipv4", "84.23.117.9", "140.82.121.4"),
     ],
 )
 def test_a_number_is_told_from_the_near_miss(name: str, good: str, bad: str) -> None:
@@ -172,6 +198,29 @@ def test_a_long_word_behind_the_name_of_a_request_is_none(name: str) -> None:
     word = fill("{mixed:40}")
     assert CHECKS["unknown-key"](word, f"key {word}", 4)
     assert not CHECKS["unknown-key"](word, f"{name}{word}", len(name))
+
+
+def test_what_a_manual_gives_as_an_example_is_nobodys() -> None:
+    iban = "DE89370400440532013000"
+    assert CHECKS["own-iban"](iban, f"pay to {iban}", 7) and not CHECKS["own-iban"](iban, f"example {iban}", 8)
+    address = "00:1A:2B:3C:4D:5E"
+    assert CHECKS["mac"](address, f"mac {address}", 4) and not CHECKS["mac"](address, f"example {address}", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "withheld"),
+    [
+        ("PGPASSWORD=Sander_7 psql", True),
+        ("MINIO_ROOT_PASSWORD=Kranich-321", True),
+        ("password: LavandeVerte88", True),
+        ("url?user=bob&pass=Moor-gras_9", True),
+        ("password: decodeUnicodeString16", False),
+        ("DB_PASSWORD=my-secret", False),
+        ('value Password="CleartextPassword1"', False),
+    ],
+)
+def test_a_password_made_of_words_needs_a_digit_or_length(text: str, withheld: bool) -> None:
+    assert ("named-credential" in found(text)) == withheld
 
 
 def test_a_card_for_tests_is_a_card_where_no_test_is_spoken_of() -> None:

@@ -7,49 +7,48 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from sparkgate.policy.checking import checksums, wording
-from sparkgate.policy.checking.checksums import digits_of
-from sparkgate.policy.checking.credential import credential, said_key, said_password, unknown_key
+from sparkgate.policy.checking import checksums, registry, wording
+from sparkgate.policy.checking.credential import (
+    app_password,
+    credential,
+    one_time,
+    said_key,
+    said_password,
+    said_phrase,
+    unknown_key,
+)
 from sparkgate.policy.checking.mail import mail, said_mail
 from sparkgate.policy.checking.ordinary import (
+    ANY_SERVICE,
     FAMOUS_ADDRESS,
     GENERIC_DIRS,
     GENERIC_HOSTS,
     GENERIC_USERS,
     HOST_PARTS,
     KNOWN_IPS,
+    KNOWN_NETWORKS,
     LINK_NETWORKS,
     MODEL_DIRS,
     NAMED_HOST,
     NOT_HOSTS,
+    NOT_STREETS,
     PUBLIC_HOSTS,
     PUBLIC_PROJECTS,
     PUBLIC_TRACKERS,
     ROADS_BEFORE,
+    SAMPLE_IBANS,
+    STREET_ENDS,
     TEST_CARDS,
     TICKET_PREFIXES,
-    TOLL_FREE,
     TRIAL,
 )
+from sparkgate.policy.checking.phone import owned_phone, phone_abroad, phone_here, phone_word
 
 __all__ = ["CHECKS", "Check", "mail", "own_home", "own_path", "parse_check"]
 
 Check = Callable[[str, str, int], bool]
 """(value, text, start of the value in the text) → whether the match stands."""
 
-CALLING = re.compile(
-    r"1[2-9]\d{2}[2-9]\d{6}|7[3489]\d{9}|(?:2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58])\d{7,11}"
-    r"|(?:2[1-689]|3[578]|42|50|59|6[789]|8[058]|9[679])\d{7,11}"
-)
-PHONE_WORD = re.compile(
-    r"(?:phone|tele?fon|téléphone|teléfono|telefone|telefoon|telepono|\btel|mobile?|\bcell|\bcall(?:ed|s|er|ing)?"
-    r"|voicemail|whatsapp|\bfax|\bsms|\btext(?:ed)?|\bdial|handy|nummer|\banruf|portable|móvil|celular|\bcep|\bgsm|手机"
-    r"|电话|電話|携帯|телефон|\bтел|answering|\breach|messages?|registered|contact|\bmy number|number(?= is)|\bring"
-    r"|kontakt|numéro|número)"
-    r"[.:#]?(?:[ \t]*(?:number|no\.?|nr\.?|nummer|numarası|is|ist|:|=|me|us|you|at|on|to|from|von|unter|can|号码?|番号"
-    r"|号|は|número|numéro|номер)){0,4}[ \t:=#(]{0,3}$",
-    re.IGNORECASE,
-)
 ADDRESS_WORD = re.compile(
     r"\b(?:ssh|scp|sftp|rsync|ping|host|server|ip|ipv4|addr(?:ess)?|connect\w*|client|peer|port|ban(?:ned)?|login"
     r"|firewall|vps|router|wan|dns|route|traceroute|mtr|dig|nmap|telnet|rdp|vpn)\b\W{0,3}(?:\w+[ @])?$|@$|://$",
@@ -75,29 +74,11 @@ def user_and_password(value: str, _text: str, _start: int) -> bool:
         return False
 
 
-def phone_abroad(value: str, _text: str, _start: int) -> bool:
-    """A known calling code and as many digits as a number has there."""
-    plain = "".join(map(str, digits_of(value)))
-    return bool(CALLING.fullmatch(plain.removeprefix("00"))) and "123456789" not in plain
-
-
-def phone_here(value: str, _text: str, _start: int) -> bool:
-    """A number without calling code: grouped, or of the length and first digits such numbers have."""
-    groups = re.findall(r"\d+", value)
-    if len(groups) == 1:
-        return bool(re.fullmatch(r"0\d{8,11}|[2-9]\d{9}|1[3-9]\d{9}", groups[0]))
-    date = re.match(r"\d{4}[-.]\d\d[-.]\d\d", value)
-    return 7 <= sum(map(len, groups)) <= 12 and min(map(len, groups)) >= 2 and not date
-
-
-def phone_word(_value: str, text: str, start: int) -> bool:
-    """A word that announces a phone number stands before it."""
-    return PHONE_WORD.search(text[max(0, start - 60) : start]) is not None
-
-
-def mac(value: str, _text: str, _start: int) -> bool:
+def mac(value: str, text: str, _start: int) -> bool:
     """A hardware address of one machine: no broadcast, zero, multicast or textbook one, and no maker's prefix alone."""
     plain = re.sub(r"[:.-]", "", value).lower()
+    if plain == "001a2b3c4d5e" and TRIAL.search(text):
+        return False
     if plain[6:] in ("000000", "000001", "111111", "112233", "123456", "aabbcc", "ddeeff", "ffffff"):
         return False
     return len(set(plain)) > 2 and not plain.startswith(("01005e", "3333", "00112233", "aabbccddee", "010203"))
@@ -127,9 +108,11 @@ def private_ipv6(value: str, _text: str, _start: int) -> bool:
 
 
 def public_ipv4(value: str, _text: str, _start: int) -> bool:
-    """A routed address that is no well-known resolver."""
+    """A routed address that is no well-known resolver and of no network that serves everybody."""
     address = _address(value)
-    return address is not None and address.is_global and not address.is_multicast and value not in KNOWN_IPS
+    if address is None or not address.is_global or address.is_multicast or value in KNOWN_IPS:
+        return False
+    return not any(address in network for network in KNOWN_NETWORKS)
 
 
 def addressed_ipv4(value: str, text: str, start: int) -> bool:
@@ -185,6 +168,38 @@ def inner_host(value: str, text: str, start: int) -> bool:
     return not code and not any_host and not PUBLIC_HOSTS.fullmatch(value)
 
 
+def lone_host(value: str, _text: str, _start: int) -> bool:
+    """A host of one label that is called by a name of its own, not by that of a program or of what it does."""
+    words = [word.rstrip("0123456789") for word in re.split(r"[-_.]", value.lower())]
+    return not all(word in ANY_SERVICE or word in GENERIC_HOSTS or word in HOST_PARTS for word in words if word)
+
+
+def own_tilde(value: str, _text: str, _start: int) -> bool:
+    """`~user/folder` of a person."""
+    return value[1:].partition("/")[0].lower() not in GENERIC_USERS
+
+
+def position(value: str, text: str, start: int) -> bool:
+    """A place on earth, not zero; beside the word `position` alone it must be as exact as a receiver tells it."""
+    parts = [part.strip(" -") for part in value.split(",")]
+    exact = min(len(part.partition(".")[2]) for part in parts) >= 5
+    plot = text[max(0, start - 12) : start].lower().strip(" :=(").endswith("position")
+    return any(part.strip("0.") for part in parts) and (exact or not plot)
+
+
+def postal(value: str, _text: str, _start: int) -> bool:
+    """A street and a town with its postcode: no year, no round number and no power of two."""
+    code = re.search(r"(?:\d{4} ?[A-Z]{2}|\d{4,5})(?= \D+$)", value)
+    street = re.split(r" (?=\d)", value, maxsplit=1)[0].split()
+    if code is None or not NOT_STREETS.isdisjoint(street):
+        return False
+    if not code[0].isdigit():
+        return True
+    if len(street) == 1 and not STREET_ENDS.fullmatch(street[0]):
+        return False
+    return int(code[0]) % 1000 != 0 and int(code[0]) % 1024 != 0 and not re.fullmatch(r"(?:19|20)\d\d", code[0])
+
+
 def own_login(value: str, _text: str, _start: int) -> bool:
     """user@host names a person or a machine; `root` in a container does not."""
     user, host = re.split(r"[@:\s\]]", value.lower().lstrip("["))[:2]
@@ -205,9 +220,9 @@ def charged(value: str, text: str, _start: int) -> bool:
     return not published and not re.fullmatch(r"4242424242424242|40000[0-9]0000\d{7}|400000\d{10}", plain)
 
 
-def owned_phone(value: str, _text: str, _start: int) -> bool:
-    """No toll-free number: those are of firms, who print them everywhere."""
-    return not TOLL_FREE.fullmatch(value)
+def own_iban(value: str, text: str, _start: int) -> bool:
+    """None of the account numbers that stand in manuals, where a text speaks of an example."""
+    return checksums.plain_of(value) not in SAMPLE_IBANS or not TRIAL.search(text)
 
 
 def street(value: str, text: str, start: int) -> bool:
@@ -251,12 +266,11 @@ _VALUE = (
         checksums.singapore_nric,
     ),
     *(checksums.born, checksums.personnummer, checksums.identity_number),
+    *(registry.brazilian_cpf, registry.ean, registry.russian_snils, registry.russian_inn),
+    *(registry.japanese_number, registry.mexican_curp),
 )
 _TEXT = (
-    credential,
-    said_key,
-    said_password,
-    unknown_key,
+    *(app_password, credential, one_time, said_key, said_password, said_phrase, unknown_key),
     user_and_password,
     phone_abroad,
     phone_here,
@@ -266,7 +280,10 @@ _TEXT = (
     ticket,
     charged,
     owned_phone,
+    own_iban,
     street,
+    postal,
+    position,
 )
 _NETWORK = (
     mac,
@@ -276,8 +293,9 @@ _NETWORK = (
     addressed_ipv4,
     public_ipv6,
     inner_host,
+    lone_host,
 )
-_PLACE = (own_home, own_path, own_login, own_login_at, own_address_path)
+_PLACE = (own_home, own_tilde, own_path, own_login, own_login_at, own_address_path)
 CHECKS: dict[str, Check] = {
     **{check.__name__.replace("_", "-"): _by_value(check) for check in _VALUE},
     **{check.__name__.replace("_", "-"): check for check in (*_TEXT, *_NETWORK, *_PLACE)},

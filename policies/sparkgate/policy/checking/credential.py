@@ -44,7 +44,10 @@ OTHER_WORD = re.compile(
 )
 """What makes another word of `key`, `token` or `auth`, as in keyboard, tokenizer and author."""
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
-TYPE_NAME = re.compile(r"[A-Za-z]{0,6}\d{0,2}(?:[A-Z][a-z]{2,12}){2,6}\d{0,2}")
+TYPE_NAME = re.compile(
+    r"[A-Za-z]{0,6}\d{0,2}(?:[A-Z][a-z]{2,12}){2,6}(?:8|16|32|64)?"
+    r"|(?=\w{0,40}(?:Passw|Secret|Token|Key|Credential))[A-Za-z]{0,6}(?:[A-Z][a-z]{2,12}){2,6}\d{0,3}"
+)
 PUBLIC_PARTS = words(
     """public publishable cache primary foreign sort partition idempotency object etag group event lookup dedup
     composite unique csrf xsrf page next continuation sync bos eos pad unk max min num total stop prompt completion
@@ -54,7 +57,7 @@ PUBLIC_PARTS = words(
 SHORT = frozenset({"pass", "pw", "pwd"})
 NUMBERED = re.compile(
     r"(?:x-amz-(?:id-2|cf-id|version-id)|cf-ray|e-?tag|(?:request|trace|span|correlation|transaction|message)[ _-]?id"
-    r"|traceparent)(?:\W{0,4}|\W{1,2}(?:is|was|=)\W{1,2})$",
+    r"|traceparent)(?:\W{0,4}(?:W/\W{0,3})?|\W{1,2}(?:is|was|=)\W{1,2})$",
     re.IGNORECASE,
 )
 """Headers and names of what a server counts or traces, right before the value."""
@@ -72,6 +75,18 @@ COMPOUND = re.compile(
     r"(?:api|access|secret|auth|master|encryption|signing|client)[_ -]?(?:key|token|secret)[\"']?\s+[\"'`]?$",
     re.I,
 )
+LENGTH = re.compile(r"\d[- ]?(?:zeichen|stell|ziffern|caract|carácter|char|digit|letter|文字|桁|位|字|자)", re.I)
+"""A rule about passwords says how long they are."""
+SETTING = re.compile(r"\w+=\d+")
+WITH = re.compile(r"\b(?:with|using) (?:the |my )?pass(?:word|phrase) [\"'`]?$", re.I)
+WORDS_AND_NUMBER = re.compile(r"(?:[a-z]{3,10}-){2,5}\d{1,4}")
+ADVICE = re.compile(
+    r"\b(?:must|should|may|can(?:not)?|is|are|was|not|at least|characters?|incorrect|failed|invalid|required|minimum"
+    r"|enter|your|user|login|authentication|for|field|muss|mindestens|zeichen|caract\w+|falsch|doit)\b",
+    re.I,
+)
+"""Words of a message about a password, which no quoted passphrase has."""
+CODES = re.compile(r"(?:19|20)\d\d|0?1234(?:5|56|567|5678)?|(\d)\1+|654321|4321")
 PIECE = re.compile(r"[A-Za-z0-9_-]+")
 DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -91,6 +106,8 @@ def credential(value: str, text: str, start: int) -> bool:
         return False
     if PASSWORD.search(name):
         return _password(value, before)
+    if last.lower() in SHORT and before[:1] == "=" and slug(value):
+        return _chosen(value) and dense(value)
     public = named is not None and PARTS.findall(named[1])[-1:]
     return not (public and public[0].lower() in PUBLIC_PARTS) and mixed(value) and _random(value, last.strip("-_$@"))
 
@@ -110,10 +127,15 @@ def _password(value: str, before: str) -> bool:
     if before[:1] in "[(":
         return strong(value)
     if not value.isalnum():
-        return mixed(value) or (len(value) >= 16 and slug(value) and before[:1] in "=\"'")
+        return mixed(value) or (before[:1] in "=\"'" and slug(value) and _chosen(value))
     if not value.isalpha():
         return len(value) >= 6
     return len(value) >= 8 and not wordy(value) and entropy_bits(value) >= 2.3
+
+
+def _chosen(value: str) -> bool:
+    """A slug that somebody took for a password: long, or with a digit."""
+    return len(value) >= 16 or (len(value) >= 8 and any(map(str.isdigit, value)))
 
 
 def _random(value: str, name: str) -> bool:
@@ -130,14 +152,32 @@ def _random(value: str, name: str) -> bool:
 
 def said_password(value: str, text: str, start: int) -> bool:
     """Real where a verb or a sign introduces it; right after the word it must look like a password by itself."""
-    if not real(value) or TYPE_NAME.fullmatch(value):
+    if not real(value) or TYPE_NAME.fullmatch(value) or LENGTH.search(value):
         return False
-    return strong(value) or bool(INTRODUCED.search(text[max(0, start - 12) : start]))
+    if strong(value) or INTRODUCED.search(text[max(0, start - 12) : start]):
+        return True
+    return bool(WORDS_AND_NUMBER.fullmatch(value) and WITH.search(text[max(0, start - 30) : start]))
+
+
+def said_phrase(value: str, _text: str, _start: int) -> bool:
+    """Words and a digit in quotation marks that say nothing about passwords."""
+    return " " in value.strip() and any(map(str.isdigit, value)) and not ADVICE.search(value)
+
+
+def app_password(value: str, text: str, start: int) -> bool:
+    """Four times four letters: no words, unless the name says that a program made them."""
+    odd = sum(not re.search(r"[aeiouy]", part) or "q" in part.replace("qu", "") for part in value.split())
+    return odd >= 1 and (odd >= 2 or text[:start].rstrip(" \"'")[-1:] in ("=", ":", "d"))
+
+
+def one_time(value: str, _text: str, _start: int) -> bool:
+    """Digits that were sent or chosen, not counted: no year, no alphabet of digits."""
+    return CODES.fullmatch(value) is None
 
 
 def said_key(value: str, text: str, start: int) -> bool:
     """Real and mixed where a verb introduces it; right after the name it must be long and of one piece."""
-    if not real(value) or not mixed(value):
+    if not real(value) or not mixed(value) or SETTING.fullmatch(value):
         return False
     before = text[max(0, start - LOOK_BACK) : start]
     if INTRODUCED.search(before):
@@ -148,5 +188,6 @@ def said_key(value: str, text: str, start: int) -> bool:
 
 def unknown_key(value: str, text: str, start: int) -> bool:
     """Random letters that are no part of a public key or a certificate, and no number of a request."""
-    public = "PUBLIC KEY" in text or "CERTIFICATE" in text or NUMBERED.search(text[max(0, start - 40) : start])
+    marks = ("PUBLIC KEY", "CERTIFICATE", "PGP SIGNATURE")
+    public = any(mark in text for mark in marks) or NUMBERED.search(text[max(0, start - 40) : start])
     return not public and random(value) and real(value) and not readable(value)

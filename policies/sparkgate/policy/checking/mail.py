@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparkgate.policy.checking.ordinary import MAIL_PLACES, MAIL_ROLES
+from sparkgate.policy.checking.ordinary import MAIL_LISTS, MAIL_PLACES, MAIL_ROLES
 from sparkgate.policy.checking.wording import words
 
 ENDINGS = words(
@@ -44,13 +44,19 @@ SAID: Mapping[str, frozenset[str]] = {
     "ät": words("punkt dot"),
     "arroba": words("punto ponto"),
     "arobase": words("point"),
+    "собака": words("точка"),
+    "chiocciola": words("punto"),
+    "małpa": words("kropka"),
+    "apenstaartje": words("punt"),
+    "_at_": words("dot"),
     "@": words("dot punkt punto ponto point"),
 }
 """How the two signs are said, by language."""
-SAID_AT = re.compile(r"\s?[\[({<]\s?(?:at|ät|arroba|arobase|@)\s?[\])}>]\s?|\s(?:at|ät|arroba|arobase|@)\s", re.I)
-SAID_DOT = re.compile(
-    r"\s?[\[({<]\s?(dot|punkt|punto|ponto|point)\s?[\])}>]\s?|\s(dot|punkt|punto|ponto|point)\s", re.IGNORECASE
-)
+_AT = "at|ät|arroba|arobase|собака|chiocciola|małpa|apenstaartje|@"
+_DOT = "dot|punkt|punto|ponto|point|точка|kropka|punt"
+SAID_AT = re.compile(rf"\s?[\[({{<]\s?(?:{_AT})\s?[\])}}>]\s?|\s(?:{_AT})\s|\s@|_at_", re.IGNORECASE)
+SAID_DOT = re.compile(rf"\s?[\[({{<]\s?({_DOT})\s?[\])}}>]\s?|\s({_DOT})\s|\s\.\s", re.IGNORECASE)
+SPOKEN = words("arroba arobase собака chiocciola małpa apenstaartje")
 NOT_NAMES = words(
     """look looking looked looks meet meeting meetup see seen hosted host stay staying work working works worked found
     find available visit visiting is was are be me us him her them it team people engineers engineer docs code repo
@@ -60,13 +66,17 @@ NOT_NAMES = words(
 NOT_PLACES = words(
     """a amazon an each every github gitlab google huggingface nvidia one openai reddit that the this youtube"""
 )
+MESSAGE_ID = re.compile(r"(?=.{24})[A-Za-z/-]{0,40}20[0-3]\d[01]\d[0-3]\d(?:\d{6}\.|-?)\w")
+"""The long name of a message, which says when it was written."""
+CYRILLIC_ENDINGS = words("рус москва орг ком сайт онлайн укр бел срб")
 SIGNED = re.compile(r"[\w-]{2,}[._+-]\w|\w\d")
 
 
 def mail(value: str, _text: str, _start: int) -> bool:
     """An address of somebody, not an example, a robot or a file name."""
     name, _, place = value.rpartition("@")
-    return name.lower() not in MAIL_ROLES and _is_place(place)
+    known = name.lower() in MAIL_ROLES or MAIL_LISTS.fullmatch(place) or MESSAGE_ID.match(name)
+    return not known and _is_place(place)
 
 
 def said_mail(value: str, text: str, start: int) -> bool:
@@ -78,11 +88,14 @@ def said_mail(value: str, text: str, start: int) -> bool:
     dots = {one.lower() for found in SAID_DOT.findall(value) for one in found if one}
     if dots - SAID[at] or not _is_place(SAID_DOT.sub(".", place)) or name.lower() in MAIL_ROLES:
         return False
-    if sign[0].strip()[0] in "[({<" or at in ("arroba", "arobase"):
+    if sign[0].strip()[0] in "[({<" or at in SPOKEN:
         return True
+    if at == "_at_":
+        return "." in name
     if at == "@":
         call = text[start + len(value) :][:1] == "("
-        return bool(SIGNED.search(name)) and place.find(".") != 1 and not call
+        own = SIGNED.search(SAID_DOT.sub(".", name)) and not MAIL_PLACES.fullmatch(name)
+        return bool(own) and place.find(".") != 1 and not call
     if SAID_DOT.search(name):
         return True
     return bool(SAID_DOT.search(place)) and (bool(SIGNED.search(name)) or _is_mailbox(name, place))
@@ -94,5 +107,5 @@ def _is_mailbox(name: str, place: str) -> bool:
 
 def _is_place(place: str) -> bool:
     ending = place.rpartition(".")[2].lower()
-    known = len(ending) == 2 or ending in ENDINGS or ending.startswith("xn--")
+    known = len(ending) == 2 or ending in ENDINGS or ending in CYRILLIC_ENDINGS or ending.startswith("xn--")
     return known and not MAIL_PLACES.fullmatch(place)

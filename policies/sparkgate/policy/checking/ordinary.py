@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Network
 
 from sparkgate.policy.checking.wording import words
 
@@ -40,13 +41,29 @@ NOT_HOSTS = words(
     path pathlib process py rc scope self settings std storage sun super sys tensorflow tf this thread threading torch
     tornado user usr values var window zone"""
 )
+STREET_ENDS = re.compile(
+    r".*(?:stra(?:ß|ss)e|str\.|gasse|weg|allee|platz|ring|damm|ufer|hof|steig|deich|markt|straat|laan|gracht|kade|plein|dijk"
+    r"|gatan|vägen|vej|gade|veien|katu|tie)",
+    re.IGNORECASE,
+)
+NOT_STREETS = words(
+    """Appendix Chapter Debian Fedora Figure Gemma Issue Issues Kapitel Line Lines Llama Page Qwen Release Row Rows
+    Section
+    Seite Server Spark Step Tabelle Table Ubuntu Version Volume Windows Zeile"""
+)
+"""Words before two numbers that count something else than houses."""
 MAIL_PLACES = re.compile(
     r"v?\d+\.\d.*|(?:.*\.)?(?:example|test|invalid|localhost|local)(?:\.\w+)?|users\.noreply\.github\.com"
     r"|(?:your|my)?-?(?:domain|company|host|server|mail|email|site)\.\w+|foo\.\w+|bar\.com"
     r"|(?:[\w-]+\.)*(?:py|js|ts|md|json|ya?ml|service|socket|target|timer|whl|git|txt|toml|conf|png|jpg|svg)",
     re.IGNORECASE,
 )
-MAIL_ROLES = words("do-not-reply donotreply git hg name no-reply noreply svn user username you")
+MAIL_LISTS = re.compile(r"lists?\.[\w.-]+|vger\.kernel\.org|googlegroups\.com", re.IGNORECASE)
+"""Hosts that carry nothing but lists everybody reads."""
+MAIL_ROLES = words(
+    """abuse do-not-reply donotreply git hg hostmaster mailer-daemon maintainer maintainers name no-reply noreply
+    postmaster security svn user username you"""
+)
 KNOWN_IPS = words(
     """10.0.0.1 10.0.0.138 10.0.2.2 10.0.2.15 10.0.3.2 10.1.1.1 10.1.10.1 10.10.10.1 10.10.0.1 10.8.0.1 10.96.0.1
     10.96.0.10 10.42.0.1 10.43.0.1 10.43.0.10 10.88.0.1 192.168.0.1 192.168.0.254 192.168.1.1 192.168.1.254
@@ -57,6 +74,40 @@ KNOWN_IPS = words(
     8.8.4.4 9.9.9.9 149.112.112.112 208.67.222.222 208.67.220.220 94.140.14.14 76.76.2.0 1.2.3.4 2606:4700:4700::1111
     2606:4700:4700::1001 2001:4860:4860::8888 2001:4860:4860::8844 2620:fe::fe"""
 )
+KNOWN_NETWORKS = tuple(
+    map(
+        IPv4Network,
+        (
+            *("140.82.112.0/20", "185.199.108.0/22", "192.30.252.0/22", "151.101.0.0/16", "199.232.0.0/16"),
+            *("104.16.0.0/13", "104.24.0.0/14", "172.64.0.0/13", "185.125.188.0/22", "91.189.88.0/21"),
+        ),
+    )
+)
+"""GitHub, Fastly, Cloudflare and Canonical: what answers there is known to all."""
+ANY_SERVICE = words(
+    """a adguard admin agent agents airflow alertmanager alloy api app apps audio auth authelia automatic b backend
+    bazarr beszel bge bitwarden blackbox bookstack broker browser cache caddy cadvisor chat chroma chromadb chrome
+    chromium clickhouse client cluster code coder comfyui completion console consul controller core couchdb crawl
+    cups dagster dashboard data database db deepseek default demo dev devstack dgx dify directus docker dragonfly
+    drupal edge elastic elasticsearch embed embedding embeddings engine envoy esphome etcd exporter fastapi flask
+    flowise frigate frontend functions gateway gemma generation generic gentoo ghost gitea gitlab glm gotenberg
+    gpt grafana graphite gunicorn hadoop haproxy hasura head hive home homeassistant http httpbin hub image images
+    imgproxy immich inference influxdb ingress internal ip jaeger jellyfin jenkins jina jupyter kafka kernel
+    kestra keycloak kibana kimi kokoro kong kubernetes kuma lab langflow langfuse lb letta librechat lidarr linux
+    litellm llama llamacpp llm lmstudio local logstash loki lts mail mailhog main manager manjaro mariadb master
+    mattermost mcp mealie memcached memory meta metabase metrics milvus minio mint mistral mlflow model mongo
+    mongodb mosquitto mqtt mysql n namenode nats nemotron neo nextcloud nginx ngx nim node nodered nomic notebook
+    nvidia ollama open openai opensearch openwebui ory oss otel outline paperless pg pgadmin pgvector phi phoenix
+    phpmyadmin pihole piper playwright plex portainer postgres postgresql postgrest prefect primary prod
+    prometheus prowlarr proxmox proxy puppeteer pve qbittorrent qdrant qwen rabbitmq radarr rag ray realtime red
+    redis registry replica rerank reranker rest router rt s searx searxng selenium server service services sglang
+    signoz solr sonarr spark sparkgate speech sql sso stack staging static statsd storage strapi stt superset
+    surrealdb svc swap swarm tabby tei tempo temporal tensorboard test text tgi tika tomcat tool tools traefik
+    transmission trino triton tts ui unifi unleash unstructured upstream uptime vault vaultwarden vector vectordb
+    version victoriametrics video vision vllm vscode weaviate web webapp webserver webui whisper wiki wordpress
+    worker www wyoming x y your yourhost yourserver zipkin zookeeper"""
+)
+"""What containers and their services are called in every compose file."""
 LINK_NETWORKS = re.compile(r"192\.168\.1(?:00|77)\.1[012]?")
 """What NVIDIA's guide to two connected DGX Spark gives their ports."""
 TICKET_PREFIXES = words(
@@ -104,8 +155,13 @@ TEST_CARDS = words(
     5019717010103742 6304000000000000 6304000000000000000 6331101999990016 5019555544445555"""
 )
 """Card numbers that makers of payment software publish for tests."""
+SAMPLE_IBANS = words(
+    """CH9300762011623852957 DE89370400440532013000 FR1420041010050500013M02606 GB29NWBK60161331926819
+    GB82WEST12345698765432 NL91ABNA0417164300"""
+)
+"""Account numbers that stand in every manual."""
 TRIAL = re.compile(
-    r"test|sandbox|stripe|paypal|braintree|adyen|mollie|worldpay|example|dummy|fake|sample|luhn|regex|demo|checkout",
+    r"test|sandbox|stripe|paypal|braintree|adyen|mollie|worldpay|example|dummy|fake|sample|luhn|regex|demo|checkout|wikipedia",
     re.IGNORECASE,
 )
 TOLL_FREE = re.compile(

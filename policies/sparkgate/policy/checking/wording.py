@@ -30,13 +30,13 @@ PLACEHOLDER = re.compile(
     r"[{<\[]\W{0,2}\w[^>}\]]{0,80}(?:[>}\]]|$)|%\w+%$|\$\w+$|%s$|%\(|https?://"
     r"|(?:sha|md|base|utf|oauth|aes|rs|hs|es|rsa|http|ipv|argon)[-_]?\d{1,4}[a-z_-]{0,10}$"
     r"|(?:~|\.\.?)?/(?:home|usr|etc|run|var|opt|tmp|root|path|app|mnt|data|srv)/"
-    r"|(?-i:[a-zA-Z_][\w.]*(?:\(|\[[\w\"':]*(?:\]|$)))",
+    r"|(?-i:[a-zA-Z_][\w.]*(?:\(|\?\.[a-z]|\[[\w\"':]*(?:\]|$)))|!(?:secret|vault|env|ref|sub|getatt)\b",
     re.IGNORECASE,
 )
 """How a value begins that stands for another."""
 VARIABLES = words(
     """{{ %{ ${ $( os.environ getenv process.env secret. secrets. xxxxxxxx ######## ******
-    eyjzdwiioiixmjm0nty3odkw"""
+    eyjzdwiioiixmjm0nty3odkw jbswy3dpehpk3pxp"""
 )
 ANGLED = re.compile(r"<[a-zA-Z][\w -]{0,40}>")
 EMPTY_WORDS = words(
@@ -72,7 +72,7 @@ DERIVED = re.compile(
 )
 IDENTIFIER = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){2,}")
 PUBLIC_WORD = re.compile(
-    r"(?:sha(?:1|256|384|512)|h1|md5|blake\w{1,3})[-_=]|AAAA[BCE]3|_Z|ssh-|pk[_-]|sb_publishable_|phc_|pub",
+    r"(?:sha(?:1|256|384|512)|h1|md5|blake\w{1,3})[-_=]|AAAA[BCE]3|_Z|ssh-|pk[_-]|req_|sb_publishable_|phc_|pub",
     re.IGNORECASE,
 )
 """Starts of digests, public keys and mangled symbols."""
