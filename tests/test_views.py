@@ -69,12 +69,16 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "base64 in percent": lambda word: quote(b64(word), safe=""),
     "base32": lambda word: base64.b32encode(word.encode()).decode(),
     "base32 in lower case": lambda word: base64.b32encode(word.encode()).decode().lower().rstrip("="),
+    "base85": lambda word: base64.b85encode(word.encode()).decode(),
     "hex": lambda word: word.encode().hex(),
     "hex in capitals": lambda word: word.encode().hex().upper(),
     "hex with blanks": lambda word: word.encode().hex(" "),
     "hex with colons": lambda word: word.encode().hex(":"),
     "hex of each byte": lambda word: " ".join(f"0x{one:02x}" for one in word.encode()),
     "hex of each byte in a row": lambda word: "".join(f"0x{one:02x}" for one in word.encode()),
+    "hex of two bytes each": lambda word: word.encode().hex(" ", -2),
+    "bits": lambda word: " ".join(f"{one:08b}" for one in word.encode()),
+    "bits in a row": lambda word: "".join(f"{one:08b}" for one in word.encode()),
     "hex of base64": lambda word: b64(word).encode().hex(),
     "numbers of characters": lambda word: " ".join(str(ord(one)) for one in word),
     "letters apart": lambda word: " ".join(word),
@@ -126,6 +130,8 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "groups by commas and blanks": lambda word: every(word, 4, ", "),
     "groups by bars between blanks": lambda word: every(word, 5, " | "),
     "groups by arrows": lambda word: every(word, 5, "->"),
+    "an empty tag within": lambda word: f"{word[:14]}<b></b>{word[14:]}",
+    "bold within": lambda word: f"{word[:7]}**{word[7:14]}**{word[14:]}",
     "groups by tags": lambda word: every(word, 5, "<b>"),
     "groups of sixteen by slashes": lambda word: every(word, 16, "/"),
     "two halves and a blank": lambda word: f"{word[:20]} {word[20:]}",
@@ -234,6 +240,13 @@ def test_no_text_whatever_makes_the_policy_raise_and_its_spans_lie_in_the_text()
         assert decision.reason in ("", "input-expands")
         assert all(0 <= one.start < one.end <= len(text) for one in decision.findings)
         assert POLICY.judge(text).findings == decision.findings
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_underscores_between_the_groups_of_a_token_are_taken_out(size: int) -> None:
+    text = f"what is {every(TOKENS['openrouter'], size, '_')} for"
+    decision = POLICY.judge(text)
+    assert decision.verdict == "block" and "openrouter-key" in {one.rule for one in decision.findings}
 
 
 def test_two_disguises_at_once_are_taken_off_both() -> None:

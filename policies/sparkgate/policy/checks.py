@@ -133,6 +133,9 @@ def public_ipv6(value: str, _text: str, _start: int) -> bool:
     address = _address(value)
     if not isinstance(address, IPv6Address) or address.is_private or value.lower() in KNOWN_IPS:
         return False
+    hosts = ~int(address) % 2**128
+    if hosts & (hosts + 1) == 0:  # a netmask: ones, then zeros
+        return False
     return value.count(":") == 7 or (address.is_global and value.count(":") >= 3)
 
 

@@ -48,6 +48,8 @@ TYPE_NAME = re.compile(
     r"[A-Za-z]{0,6}\d{0,2}(?:[A-Z][a-z]{2,12}){2,6}(?:8|16|32|64)?"
     r"|(?=\w{0,40}(?:Passw|Secret|Token|Key|Credential))[A-Za-z]{0,6}(?:[A-Z][a-z]{2,12}){2,6}\d{0,3}"
 )
+RESOURCE = re.compile(r"arn:aws[\w-]*:[a-z0-9-]+:")
+"""Where something is kept in a cloud."""
 PUBLIC_PARTS = words(
     """public publishable cache primary foreign sort partition idempotency object etag group event lookup dedup
     composite unique csrf xsrf page next continuation sync bos eos pad unk max min num total stop prompt completion
@@ -93,7 +95,7 @@ DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}")
 
 def credential(value: str, text: str, start: int) -> bool:
     """The value behind a credential's name is a credential: real, and as random as its name asks for."""
-    if not real(value) or TYPE_NAME.fullmatch(value):
+    if not real(value) or TYPE_NAME.fullmatch(value) or RESOURCE.match(value):
         return False
     before = text[max(0, start - LOOK_BACK) : start][::-1]
     found = BACKWARDS.match(before)

@@ -22,7 +22,7 @@ _BLANK = re.compile(r"\s+")
 _WRAPPED = re.compile(
     r"(?<=[\w+/=.:@-])[ \t]*(?:\\?\r?\n[ \t>|#]*){1,3}(?:(?:[0-9]{1,2}[.)]|[-*\u2022])[ \t]+)?(?=[\w+/=.:@-])|\\n"
 )
-_TAGS = re.compile(r"(?<=[\w+/=.:@-])</?[A-Za-z]{1,8} ?/?>(?=[\w+/=.:@-])")
+_MARKUP = re.compile(r"(?<=[\w+/=.:@-])(?:</?[A-Za-z]{1,8} ?/?>|\*\*){1,3}(?=[\w+/=.:@-])")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s\"'<>]{12,}")
 _COMPONENT = re.compile(r"[^/?&=;#:.\s]{2,}")
 _PREFIXED = re.compile(
@@ -60,7 +60,8 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 _SIGNED = re.compile(
-    r"[A-Za-z0-9=@]([ \t]?[^\w\s]{1,2}>?[ \t]?)[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/-]"
+    r"[A-Za-z0-9=@]([ \t]?(?:[^\w\s]|_){1,2}>?[ \t]?)"
+    r"[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/-]"
 )
 
 
@@ -205,7 +206,7 @@ JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit
     "values": (lambda text: "=" in text, _values),
     "components": (_ADDRESS.search, _components),
     "after a prefix": (_PREFIXED.search, _prefixed),
-    "tags": (lambda text: text.count("<") > 2, _matches(_TAGS)),
+    "markup": (lambda text: "<" in text or "**" in text, _matches(_MARKUP)),
     "segments": (lambda text: text.count("/") > 1, _segments),
     "quoted": (lambda text: any(sign in text for sign in "\"'`"), _matches(_QUOTED)),
 }

@@ -26,12 +26,19 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _BASE64_PARTS = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9_-]{16,}={0,2}|[A-Za-z0-9]{16,}={0,2}")
 _ASCII_FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef")
 """Where a group of four begins, in the base64 of ASCII text: its first bit is 0."""
+_BASE85 = re.compile(
+    r"(?<!\S)(?=[0-9A-Za-z+_=-]{0,40}[!#$%&()*;<>?@^`{|}~])[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{10,}(?!\S)"
+)
 _BASE32 = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{16,}|[a-z2-7]{16,})={0,6}(?![A-Za-z0-9=])")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:0[xX])?([0-9A-Fa-f]{16,})(?![0-9A-Fa-f])")
 _HEX_LIST = re.compile(
     r"(?<![0-9A-Za-z])(?:(?:0x)?[0-9A-Fa-f]{2}(?:[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}){7,}|(?:0x[0-9A-Fa-f]{2}){8,})"
     r"(?![0-9A-Za-z])"
 )
+_DUMP = re.compile(
+    r"(?<![0-9A-Za-z])[0-9A-Fa-f]{4}(?: {1,2}[0-9A-Fa-f]{4}){3,}(?: {1,2}[0-9A-Fa-f]{2})?(?![0-9A-Za-z])"
+)
+_BITS = re.compile(r"(?<![0-9A-Za-z])[01]{8}(?:[ ,]{0,2}[01]{8}){7,}(?![0-9A-Za-z])")
 _CODES = re.compile(r"(?<![0-9])[0-9]{2,3}(?:[ ,;.\n-]{1,2}[0-9]{2,3}){7,}(?![0-9])")
 _PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]{%d,}" % MIN_BYTES)
 _ASCII = re.compile(rb"[\t\n\r\x20-\x7e]{%d,}" % MIN_BYTES)
@@ -107,6 +114,19 @@ def _hex_list(text: str) -> Iterator[Edit]:
     return _runs(text, _HEX_LIST, lambda word: bytes.fromhex(re.sub(r"[ :,;-]|0x", "", word)))
 
 
+def _dump(text: str) -> Iterator[Edit]:
+    """Two bytes together, as `xxd` prints them."""
+    return _runs(text, _DUMP, bytes.fromhex)
+
+
+def _bits(text: str) -> Iterator[Edit]:
+    def decoded(word: str) -> bytes:
+        bare = re.sub("[ ,]", "", word)
+        return int(bare, 2).to_bytes(len(bare) // 8)
+
+    return _runs(text, _BITS, decoded)
+
+
 def _codes(text: str) -> Iterator[Edit]:
     """Numbers of characters; one beyond a byte ends it."""
     return _runs(text, _CODES, lambda word: bytes(map(int, re.findall("[0-9]+", word))))
@@ -118,6 +138,10 @@ def _base32(text: str) -> Iterator[Edit]:
         return base64.b32decode(bare + "=" * (-len(bare) % 8))
 
     return _runs(text, _BASE32, decoded)
+
+
+def _base85(text: str) -> Iterator[Edit]:
+    return _runs(text, _BASE85, base64.b85decode)
 
 
 def _runs(text: str, pattern: re.Pattern[str], decode: Callable[[str], bytes]) -> Iterator[Edit]:
@@ -167,6 +191,9 @@ _LISTED = re.compile(
     r"[0-9A-Fa-f]{2}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
 ).search
 
+_PAIRS = re.compile(r"[0-9A-Fa-f]{4} {1,2}[0-9A-Fa-f]{4} {1,2}[0-9A-Fa-f]{4} ").search
+_OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}").search
+
 
 def _base64_sized(text: str) -> bool:
     """Whether a word is long enough and has a capital: text in base64 has one in nearly every group."""
@@ -180,9 +207,12 @@ UNWRAP: Mapping[str, tuple[Gate, Callable[[str], Iterator[Edit]]]] = {
     "octal": (lambda text: "\\" in text, _octal),
     "quoted-printable": (lambda text: text.count("=") > 3, _quoted),
     "hex-list": (_LISTED, _hex_list),
+    "hex-dump": (_PAIRS, _dump),
+    "bits": (_OCTETS, _bits),
     "hex": (_LONG, _hex),
     "base32": (_LONG, _base32),
     "base64": (_base64_sized, _base64),
+    "base85": (_BASE85.search, _base85),
 }
 """Name → (whether it may be there at all, what takes it off)."""
 
