@@ -10,10 +10,12 @@ import pytest
 
 from sparkgate.policy.checking import wording
 from sparkgate.policy.checks import CHECKS
+from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rulebook, shipped
 from sparkgate.policy.samples import fill
 
 BOOK = Rulebook(shipped())
+POLICY = Policy(shipped(), deadline_s=30.0)
 WRITTEN = (
     "{name}={value}",
     "{name}: {value}",
@@ -230,3 +232,38 @@ def test_a_card_for_tests_is_a_card_where_no_test_is_spoken_of() -> None:
 
 def test_a_placeholder_is_looked_for_in_time_that_grows_with_the_text() -> None:
     assert len(wording.FILLER.sub("", "your-0" + "0" * 200_000)) < 200_000
+
+
+def test_what_only_begins_or_ends_like_something_public_is_withheld() -> None:
+    kept = [
+        fill("API_SECRET=arn:aws:s:{mixed:24}"),
+        fill("DB_PASSWORD=arn:aws:x:{mixed:7}.kestrel"),
+        fill("my password is {mixed:9}?.tallow#Q7"),
+        fill('PASSWORD="!env-{mixed:9}#Q7"'),
+        fill("API_KEY=JBSWY3DPEHPK3PXP{mixed:24}"),
+        fill("api key is {mixed:24}=1"),
+        fill("PGP SIGNATURE why does {mixed:32} fail"),
+        "ivan.petrov.1984@list.ru cannot log in",
+        "hana-doe-patient-20260112-oncology@gmail.com mail",
+        "my OTP is 482913 and it says error",
+    ]
+    assert [text for text in kept if POLICY.judge(text).verdict == "allow"] == []
+
+
+def test_names_of_services_counted_numbers_and_versions_are_not_withheld() -> None:
+    clean = [
+        "verification code: 50013 discord api error",
+        "http://orchestrator:8000/health connection refused docker compose",
+        "http://localstack:4566/bucket",
+        "CUDA Toolkit 13, 1300 Kernels",
+        "Mistral Large 2, 12345 Vocabulary",
+        "10 cours Python",
+        "2 place Holder text",
+    ]
+    assert [text for text in clean if POLICY.judge(text).verdict != "allow"] == []
+
+
+@pytest.mark.parametrize("sign", ["apen\u017ftaartje", "aroba\u017fe", "ch\u0131occ\u0131ola", "chiocciola"])
+@pytest.mark.parametrize("dot", ["dot", "punt", "point", "punto"])
+def test_a_letter_that_patterns_take_for_another_breaks_no_check(sign: str, dot: str) -> None:
+    assert POLICY.judge(f"write hana {sign} abc {dot} nl").reason != "policy-fault"

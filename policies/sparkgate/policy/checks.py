@@ -37,6 +37,7 @@ from sparkgate.policy.checking.ordinary import (
     PUBLIC_TRACKERS,
     ROADS_BEFORE,
     SAMPLE_IBANS,
+    STREET_BEGINS,
     STREET_ENDS,
     TEST_CARDS,
     TICKET_PREFIXES,
@@ -198,7 +199,8 @@ def postal(value: str, _text: str, _start: int) -> bool:
         return False
     if not code[0].isdigit():
         return True
-    if len(street) == 1 and not STREET_ENDS.fullmatch(street[0]):
+    lettered = re.search(r"\d ?[a-z], ", value) or any(word.islower() for word in street)
+    if not (lettered or street[0] in STREET_BEGINS or STREET_ENDS.fullmatch(street[-1])):
         return False
     return int(code[0]) % 1000 != 0 and int(code[0]) % 1024 != 0 and not re.fullmatch(r"(?:19|20)\d\d", code[0])
 

@@ -48,7 +48,10 @@ TYPE_NAME = re.compile(
     r"[A-Za-z]{0,6}\d{0,2}(?:[A-Z][a-z]{2,12}){2,6}(?:8|16|32|64)?"
     r"|(?=\w{0,40}(?:Passw|Secret|Token|Key|Credential))[A-Za-z]{0,6}(?:[A-Z][a-z]{2,12}){2,6}\d{0,3}"
 )
-RESOURCE = re.compile(r"arn:aws[\w-]*:[a-z0-9-]+:")
+RESOURCE = re.compile(
+    r"arn:aws[\w-]{0,10}:[a-z][a-z0-9-]{1,20}:[a-z0-9-]{0,20}:(?:\d{12})?:[\w-]{2,20}[:/]"
+    r"(?:[A-Za-z]{1,20}(?:-[A-Za-z0-9]{1,6})*|[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4})"
+)
 """Where something is kept in a cloud."""
 PUBLIC_PARTS = words(
     """public publishable cache primary foreign sort partition idempotency object etag group event lookup dedup
@@ -79,7 +82,7 @@ COMPOUND = re.compile(
 )
 LENGTH = re.compile(r"\d[- ]?(?:zeichen|stell|ziffern|caract|carácter|char|digit|letter|文字|桁|位|字|자)", re.I)
 """A rule about passwords says how long they are."""
-SETTING = re.compile(r"\w+=\d+")
+SETTING = re.compile(r"[a-z]+(?:_[a-z]+)+=\d+")
 WITH = re.compile(r"\b(?:with|using) (?:the |my )?pass(?:word|phrase) [\"'`]?$", re.I)
 WORDS_AND_NUMBER = re.compile(r"(?:[a-z]{3,10}-){2,5}\d{1,4}")
 ADVICE = re.compile(
@@ -88,6 +91,8 @@ ADVICE = re.compile(
     re.I,
 )
 """Words of a message about a password, which no quoted passphrase has."""
+ERROR = re.compile(r"\b(?:error|fail(?:s|ed|ure)?|api|build|exception|windows|discord|twilio)\b", re.I)
+CHIP = re.compile(r"\b(?:gpio|adc|dac|pwm|header|pinout|esp32|arduino|raspberry)\b", re.I)
 CODES = re.compile(r"(?:19|20)\d\d|0?1234(?:5|56|567|5678)?|(\d)\1+|654321|4321")
 PIECE = re.compile(r"[A-Za-z0-9_-]+")
 DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}")
@@ -95,7 +100,7 @@ DIGEST = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}")
 
 def credential(value: str, text: str, start: int) -> bool:
     """The value behind a credential's name is a credential: real, and as random as its name asks for."""
-    if not real(value) or TYPE_NAME.fullmatch(value) or RESOURCE.match(value):
+    if not real(value) or TYPE_NAME.fullmatch(value) or RESOURCE.fullmatch(value):
         return False
     before = text[max(0, start - LOOK_BACK) : start][::-1]
     found = BACKWARDS.match(before)
@@ -172,9 +177,11 @@ def app_password(value: str, text: str, start: int) -> bool:
     return odd >= 1 and (odd >= 2 or text[:start].rstrip(" \"'")[-1:] in ("=", ":", "d"))
 
 
-def one_time(value: str, _text: str, _start: int) -> bool:
-    """Digits that were sent or chosen, not counted: no year, no alphabet of digits."""
-    return CODES.fullmatch(value) is None
+def one_time(value: str, text: str, start: int) -> bool:
+    """Digits that were sent or chosen, not counted: no year, no number of an error or of a pin of a chip."""
+    near = text[max(0, start - 60) : start + len(value) + 40]
+    counted = CHIP.search(near) or (len(value) != 6 and ERROR.search(near))
+    return CODES.fullmatch(value) is None and not counted
 
 
 def said_key(value: str, text: str, start: int) -> bool:
@@ -190,6 +197,6 @@ def said_key(value: str, text: str, start: int) -> bool:
 
 def unknown_key(value: str, text: str, start: int) -> bool:
     """Random letters that are no part of a public key or a certificate, and no number of a request."""
-    marks = ("PUBLIC KEY", "CERTIFICATE", "PGP SIGNATURE")
+    marks = ("PUBLIC KEY", "CERTIFICATE", "BEGIN PGP SIGNATURE")
     public = any(mark in text for mark in marks) or NUMBERED.search(text[max(0, start - 40) : start])
     return not public and random(value) and real(value) and not readable(value)

@@ -68,15 +68,26 @@ NOT_PLACES = words(
 )
 MESSAGE_ID = re.compile(r"(?=.{24})[A-Za-z/-]{0,40}20[0-3]\d[01]\d[0-3]\d(?:\d{6}\.|-?)\w")
 """The long name of a message, which says when it was written."""
+ARCHIVE = re.compile(r"\blore\.|\blkml|message-?id|msgid|in-reply-to", re.IGNORECASE)
+"""What stands before it."""
 CYRILLIC_ENDINGS = words("рус москва орг ком сайт онлайн укр бел срб")
 SIGNED = re.compile(r"[\w-]{2,}[._+-]\w|\w\d")
 
 
-def mail(value: str, _text: str, _start: int) -> bool:
+def mail(value: str, text: str, start: int) -> bool:
     """An address of somebody, not an example, a robot or a file name."""
     name, _, place = value.rpartition("@")
-    known = name.lower() in MAIL_ROLES or MAIL_LISTS.fullmatch(place) or MESSAGE_ID.match(name)
+    known = (
+        name.lower() in MAIL_ROLES
+        or MAIL_LISTS.fullmatch(place)
+        or (MESSAGE_ID.match(name) and ARCHIVE.search(text[max(0, start - 60) : start]))
+    )
     return not known and _is_place(place)
+
+
+def _plain(word: str) -> str:
+    """As it is written in the tables: patterns that ignore case take `ſ` for s and `ı` for i."""
+    return word.casefold().replace("ı", "i")
 
 
 def said_mail(value: str, text: str, start: int) -> bool:
@@ -84,8 +95,8 @@ def said_mail(value: str, text: str, start: int) -> bool:
     sign = SAID_AT.search(value)
     if sign is None:
         return False
-    name, at, place = value[: sign.start()], sign[0].strip(" \t[({<>)}]").lower(), value[sign.end() :]
-    dots = {one.lower() for found in SAID_DOT.findall(value) for one in found if one}
+    name, at, place = value[: sign.start()], _plain(sign[0].strip(" \t[({<>)}]")), value[sign.end() :]
+    dots = {_plain(one) for found in SAID_DOT.findall(value) for one in found if one}
     if dots - SAID[at] or not _is_place(SAID_DOT.sub(".", place)) or name.lower() in MAIL_ROLES:
         return False
     if sign[0].strip()[0] in "[({<" or at in SPOKEN:

@@ -46,6 +46,7 @@ STREET_ENDS = re.compile(
     r"|gatan|vägen|vej|gade|veien|katu|tie)",
     re.IGNORECASE,
 )
+STREET_BEGINS = words("""Am An Auf Im In Zum Zur Via Viale Piazza Corso Calle Rua Rue Avenue Boulevard Ulica Strada""")
 NOT_STREETS = words(
     """Appendix Chapter Debian Fedora Figure Gemma Issue Issues Kapitel Line Lines Llama Page Qwen Release Row Rows
     Section
@@ -58,7 +59,9 @@ MAIL_PLACES = re.compile(
     r"|(?:[\w-]+\.)*(?:py|js|ts|md|json|ya?ml|service|socket|target|timer|whl|git|txt|toml|conf|png|jpg|svg)",
     re.IGNORECASE,
 )
-MAIL_LISTS = re.compile(r"lists?\.[\w.-]+|vger\.kernel\.org|googlegroups\.com", re.IGNORECASE)
+MAIL_LISTS = re.compile(
+    r"lists?\.(?:[\w-]+\.)+(?:org|net|io|dev|edu)|vger\.kernel\.org|googlegroups\.com", re.IGNORECASE
+)
 """Hosts that carry nothing but lists everybody reads."""
 MAIL_ROLES = words(
     """abuse do-not-reply donotreply git hg hostmaster mailer-daemon maintainer maintainers name no-reply noreply
@@ -85,7 +88,10 @@ KNOWN_NETWORKS = tuple(
 )
 """GitHub, Fastly, Cloudflare and Canonical: what answers there is known to all."""
 ANY_SERVICE = words(
-    """a adguard admin agent agents airflow alertmanager alloy api app apps audio auth authelia automatic b backend
+    """a adguard argo argocd cassandra cockroach cockroachdb fpm keydb localstack mssql neo4j nomad opentelemetry
+    orchestrator php pushgateway rqlite schema scylla scylladb squid surrealdb tempo timescale timescaledb valkey
+    varnish vmalert vmagent zookeeper
+    admin agent agents airflow alertmanager alloy api app apps audio auth authelia automatic b backend
     bazarr beszel bge bitwarden blackbox bookstack broker browser cache caddy cadvisor chat chroma chromadb chrome
     chromium clickhouse client cluster code coder comfyui completion console consul controller core couchdb crawl
     cups dagster dashboard data database db deepseek default demo dev devstack dgx dify directus docker dragonfly

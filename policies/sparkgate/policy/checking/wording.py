@@ -30,13 +30,13 @@ PLACEHOLDER = re.compile(
     r"[{<\[]\W{0,2}\w[^>}\]]{0,80}(?:[>}\]]|$)|%\w+%$|\$\w+$|%s$|%\(|https?://"
     r"|(?:sha|md|base|utf|oauth|aes|rs|hs|es|rsa|http|ipv|argon)[-_]?\d{1,4}[a-z_-]{0,10}$"
     r"|(?:~|\.\.?)?/(?:home|usr|etc|run|var|opt|tmp|root|path|app|mnt|data|srv)/"
-    r"|(?-i:[a-zA-Z_][\w.]*(?:\(|\?\.[a-z]|\[[\w\"':]*(?:\]|$)))|!(?:secret|vault|env|ref|sub|getatt)\b",
+    r"|(?-i:[a-zA-Z_][\w.]*(?:\(|\?\.[a-z]\w*(?:[.(\[]|$)|\[[\w\"':]*(?:\]|$)))|!(?:secret|vault|env|ref|sub|getatt)(?:[\s(\[]|$)",
     re.IGNORECASE,
 )
 """How a value begins that stands for another."""
 VARIABLES = words(
     """{{ %{ ${ $( os.environ getenv process.env secret. secrets. xxxxxxxx ######## ******
-    eyjzdwiioiixmjm0nty3odkw jbswy3dpehpk3pxp"""
+    eyjzdwiioiixmjm0nty3odkw"""
 )
 ANGLED = re.compile(r"<[a-zA-Z][\w -]{0,40}>")
 EMPTY_WORDS = words(
@@ -44,6 +44,7 @@ EMPTY_WORDS = words(
     empty false foobar guest hunter2 incorrect invalid key lambda letmein minioadmin missing mongo mypass
     mypassword mysecret mysecretpassword mysql nil none null optional p@ssw0rd pass pass123 passw0rd passwd
     password password1 password123 passwort postgres pw pwd redis required root s3cr3t s3cret secret secret123
+    jbswy3dpehpk3pxp
     string supersecret test token true ultrasecretkey undefined unknown user username value verysecret"""
 )
 SLUG_PART = re.compile(r"[a-z0-9]{1,11}|[A-Z]{0,6}[a-z]{0,10}\d{0,5}[A-Za-z]{0,2}")
