@@ -243,6 +243,10 @@ def test_what_only_begins_or_ends_like_something_public_is_withheld() -> None:
         fill("API_KEY=JBSWY3DPEHPK3PXP{mixed:24}"),
         fill("api key is {mixed:24}=1"),
         fill("PGP SIGNATURE why does {mixed:32} fail"),
+        fill("API_KEY={mixed:32}********"),
+        fill("API_KEY=${{a}}{mixed:32}"),
+        fill("ZORP_TOKEN={mixed:32}xxxxxxxx"),
+        fill("why is hf_{mixed:34}xxxxxxxx refused"),
         "ivan.petrov.1984@list.ru cannot log in",
         "hana-doe-patient-20260112-oncology@gmail.com mail",
         "my OTP is 482913 and it says error",
@@ -253,6 +257,10 @@ def test_what_only_begins_or_ends_like_something_public_is_withheld() -> None:
 def test_names_of_services_counted_numbers_and_versions_are_not_withheld() -> None:
     clean = [
         "verification code: 50013 discord api error",
+        "API_KEY=${API_KEY}",
+        "PASSWORD=prefix-${{ secrets.DB_PASSWORD }}",
+        "api_key=sk-ab12********",
+        "token=secrets.GITHUB_TOKEN",
         "http://orchestrator:8000/health connection refused docker compose",
         "http://localstack:4566/bucket",
         "CUDA Toolkit 13, 1300 Kernels",

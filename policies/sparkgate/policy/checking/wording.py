@@ -38,6 +38,11 @@ VARIABLES = words(
     """{{ %{ ${ $( os.environ getenv process.env secret. secrets. xxxxxxxx ######## ******
     eyjzdwiioiixmjm0nty3odkw"""
 )
+STANDS_IN = re.compile(
+    r"[$%]?\{\{?[^{}]{0,80}\}?\}?|\$\([^()]{0,80}\)?|[<\[]\W{0,2}\w[^>\]]{0,80}[>\]]|x{8,}|#{8,}|\*{6,}", re.IGNORECASE
+)
+"""What stands for another value, or hides a part of one."""
+ENVIRONMENT = re.compile(r"os\.environ|getenv|process\.env|secrets?\.", re.IGNORECASE)
 ANGLED = re.compile(r"<[a-zA-Z][\w -]{0,40}>")
 EMPTY_WORDS = words(
     """1234 12345 123456 1234567 12345678 admin administrator anoncvs anonymous apikey changeit credentials default
@@ -89,8 +94,10 @@ def entropy_bits(value: str) -> float:
 def real(value: str) -> bool:
     """Not a placeholder, a variable or a documentation value; `example` beside a whole key does not hide the key."""
     low = value.lower()
-    if len(set(value)) < 5 or low in EMPTY_WORDS or PLACEHOLDER.match(value) or any(map(low.__contains__, VARIABLES)):
+    if len(set(value)) < 5 or low in EMPTY_WORDS:
         return False
+    if PLACEHOLDER.match(value) or any(map(low.__contains__, VARIABLES)):
+        return _beside_another(value)
     if "<" in value and ANGLED.search(value):
         return False
     if len(value) >= 16 and entropy_bits(value) < 2:
@@ -99,6 +106,13 @@ def real(value: str) -> bool:
         return True
     rest = FILLER.sub("", value)
     return rest == value or _whole_key(rest)
+
+
+def _beside_another(value: str) -> bool:
+    """A key of its own beside what stands for another value, so that nothing is freed by a variable behind it."""
+    named = ENVIRONMENT.search(value) is not None
+    rest = ENVIRONMENT.sub("", STANDS_IN.sub("", value))
+    return rest != value and (random(rest) or (not named and not slug(rest) and _whole_key(rest)))
 
 
 def _whole_key(rest: str) -> bool:
