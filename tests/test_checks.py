@@ -250,6 +250,12 @@ def test_what_only_begins_or_ends_like_something_public_is_withheld() -> None:
         "ivan.petrov.1984@list.ru cannot log in",
         "hana-doe-patient-20260112-oncology@gmail.com mail",
         "my OTP is 482913 and it says error",
+        "otpauth://totp/x?secret=R7QK2MZ5XW3LDTV6PYHN4CGJBSEA&issuer=E",
+        fill("API_KEY=//{mixed:32}"),
+        "my sms code 48213 gives an error",
+        "login failed with sms code 48213",
+        "discord security code is 48291 and it does not work",
+        "my SIM PIN is 4095 and the header of the mail is gone",
     ]
     assert [text for text in kept if POLICY.judge(text).verdict == "allow"] == []
 
@@ -257,6 +263,7 @@ def test_what_only_begins_or_ends_like_something_public_is_withheld() -> None:
 def test_names_of_services_counted_numbers_and_versions_are_not_withheld() -> None:
     clean = [
         "verification code: 50013 discord api error",
+        "otpauth://totp/x?secret=JBSWY3DPEHPK3PXP&issuer=E",
         "API_KEY=${API_KEY}",
         "PASSWORD=prefix-${{ secrets.DB_PASSWORD }}",
         "api_key=sk-ab12********",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from mcp.server.context import ServerRequestContext
 
 from sparkgate.bench_beside import WRONG_SIDES, claim_line, comparison, published, sides_of
 from sparkgate.bench_service import Bench, Wish
+from sparkgate.brief import size_bytes
 from sparkgate.engines.spec import line
 from sparkgate.measure.draw import drawn
 from sparkgate.measure.plan import Options, from_json
@@ -244,15 +244,11 @@ def reference_answer(store: Store, model: str = "") -> dict[str, Any]:
 def fitted(told: Mapping[str, Any], limit_bytes: int = ANSWER_BYTES) -> dict[str, Any]:
     """The answer with its longest lists cut at their ends until it fits, and how many were left out."""
     shown, left_out = dict(told), dict[str, int]()
-    while _size_bytes({**shown, **left_out}) > limit_bytes:
+    while size_bytes({**shown, **left_out}) > limit_bytes:
         lists = [name for name, value in shown.items() if isinstance(value, list) and len(value) > 1]
         if not lists:
             break
-        longest = max(lists, key=lambda name: _size_bytes(shown[name]))
+        longest = max(lists, key=lambda name: size_bytes(shown[name]))
         shown[longest] = shown[longest][:-1]
         left_out[f"{longest}_left_out"] = left_out.get(f"{longest}_left_out", 0) + 1
     return {**shown, **left_out}
-
-
-def _size_bytes(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))

@@ -15,7 +15,7 @@ def brief_engines(found: Sequence[Mapping[str, Any]], more: Mapping[str, Any]) -
     """Records of engines as they fit beside `more`: loaded models first, and routes that may leave the box."""
     for models, routes in DEPTHS:
         shown = [_brief(one, models, routes) for one in found]
-        if _size_bytes({**more, "engines": shown}) <= ANSWER_BYTES:
+        if size_bytes({**more, "engines": shown}) <= ANSWER_BYTES:
             break
     return shown
 
@@ -43,10 +43,11 @@ def brief_findings(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """As many findings as fit, the worst first."""
     for most in range(len(found), 0, -1):
         told = _cut("findings", found, most)
-        if _size_bytes(told) <= ANSWER_BYTES:
+        if size_bytes(told) <= ANSWER_BYTES:
             return told
     return {"findings": list(found[:1])}
 
 
-def _size_bytes(value: Any) -> int:
+def size_bytes(value: Any) -> int:
+    """Of an answer as a model reads it: indented JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +11,7 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import searxng
+from sparkgate.brief import size_bytes
 from sparkgate.consent import asker
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.egress import Ask, Failed, Permit, Refused, Request, Sent
@@ -287,18 +287,14 @@ def _changes(sent: Sent) -> dict[str, Any]:
 
 def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: int) -> list[dict[str, Any]]:
     """As many of `results` as fit beside `rest` in the budget, at least one."""
-    left = budget_bytes - _size_bytes(rest)
+    left = budget_bytes - size_bytes(rest)
     kept: list[dict[str, Any]] = []
     for item in results:
-        left -= _size_bytes([[item]]) - _size_bytes([[]])
+        left -= size_bytes([[item]]) - size_bytes([[]])
         if left < 0 and kept:
             break
         kept.append(item)
     return kept
-
-
-def _size_bytes(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
 
 
 def _shown(shown: int, found: int, asked: int) -> str:

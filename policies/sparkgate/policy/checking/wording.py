@@ -38,6 +38,7 @@ VARIABLES = words(
     """{{ %{ ${ $( os.environ getenv process.env secret. secrets. xxxxxxxx ######## ******
     eyjzdwiioiixmjm0nty3odkw"""
 )
+"""Signs, in lower case, that a value is or holds a variable, a mask or the sample of jwt.io."""
 STANDS_IN = re.compile(
     r"[$%]?\{\{?[^{}]{0,80}\}?\}?|\$\([^()]{0,80}\)?|[<\[]\W{0,2}\w[^>\]]{0,80}[>\]]|x{8,}|#{8,}|\*{6,}", re.IGNORECASE
 )
@@ -49,8 +50,8 @@ EMPTY_WORDS = words(
     empty false foobar guest hunter2 incorrect invalid key lambda letmein minioadmin missing mongo mypass
     mypassword mysecret mysecretpassword mysql nil none null optional p@ssw0rd pass pass123 passw0rd passwd
     password password1 password123 passwort postgres pw pwd redis required root s3cr3t s3cret secret secret123
-    jbswy3dpehpk3pxp
-    string supersecret test token true ultrasecretkey undefined unknown user username value verysecret"""
+    jbswy3dpehpk3pxp string supersecret test token true ultrasecretkey undefined unknown user username value
+    verysecret"""
 )
 SLUG_PART = re.compile(r"[a-z0-9]{1,11}|[A-Z]{0,6}[a-z]{0,10}\d{0,5}[A-Za-z]{0,2}")
 UUID_SHAPED = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}", re.IGNORECASE)

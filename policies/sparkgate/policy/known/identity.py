@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 
 from sparkgate.policy.checking.ordinary import GENERIC_HOSTS, GENERIC_USERS
-from sparkgate.policy.checking.wording import EMPTY_WORDS
+from sparkgate.policy.checking.wording import EMPTY_WORDS, words
 from sparkgate.policy.checks import mail
 from sparkgate.policy.finding import Finding, Label, Overrun
 from sparkgate.policy.names.words import is_common
@@ -28,12 +28,7 @@ LABELS = {
 Name = tuple[str, str]
 """(id of a label, text)"""
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-TRADE_WORDS = _words(
+TRADE_WORDS = words(
     """ada agent agents ai amd ampere api apple art arm asus bench benchmark bill blackwell browser cache chat claude
     client cloud cluster code codex coder compute core cpu cuda data dell demo docs email engine file files flash flux
     gemini gemma gold google gpt gpu grace gradio grok hermes home hopper hp intel jetson jupyter kernel kimi known

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
+from sparkgate.policy.checking.wording import words
 from sparkgate.policy.forms.unwrap import unwrapped
 from sparkgate.policy.forms.view import Mirror, View
-from sparkgate.policy.recent.pieces import Cut, Piece, words
+from sparkgate.policy.recent.pieces import Cut, Piece
 
 RUN = 6
 """Most pieces that are put together in every way."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain, product
 
-from sparkgate.policy.recent.pieces import Piece, words
+from sparkgate.policy.checking.wording import words
+from sparkgate.policy.recent.pieces import Piece
 from sparkgate.policy.recent.plain import plain
 
 MAX_HALVES = 3
@@ -32,11 +34,10 @@ def halves(sent: str) -> tuple[Piece, ...]:
 
 def addresses(before: Sequence[Sequence[Piece]], newest: Sequence[Piece]) -> Iterator[tuple[str, Piece]]:
     """What halves of earlier texts make with one of the newest: the address, and that half."""
-    for mine in newest:
-        for other in (piece for pieces in before for piece in pieces):
-            for first, second in ((mine, other), (other, mine)):
-                if _fit(first.text, second.text):
-                    yield first.text + second.text, mine
+    for mine, other in product(newest, chain.from_iterable(before)):
+        for first, second in ((mine, other), (other, mine)):
+            if _fit(first.text, second.text):
+                yield first.text + second.text, mine
 
 
 def _fit(name: str, host: str) -> bool:

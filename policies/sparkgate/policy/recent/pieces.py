@@ -8,15 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sparkgate.policy.checking.wording import slug
+from sparkgate.policy.checking.wording import slug, words
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.recent.plain import plain
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
-    return frozenset(text.split())
-
 
 Kind = Literal["random", "digits", "ordinary", "weak"]
 """Of no pattern; a number; complete in itself (a version, a hash, a name); letters, or the mere start of a token."""
