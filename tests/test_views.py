@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
+from sparkgate.policy.forms.joins import _is_mixed, _odd_runs
+from sparkgate.policy.forms.unwrap import IN_TEXT, IN_WORDS, long_words
 from sparkgate.policy.forms.view import Mirror, View, rewrite
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule, parse, shipped
@@ -264,3 +266,23 @@ def test_two_disguises_at_once_are_taken_off_both() -> None:
 
 def test_entities_of_text_are_read_as_the_reader_of_a_page_reads_them() -> None:
     assert POLICY.judge(html.escape(f'<a href="{TOKENS["github"]}">')).verdict == "block"
+
+
+@pytest.mark.parametrize("name", [*IN_TEXT, *IN_WORDS])
+def test_the_quick_look_for_an_encoding_never_hides_what_would_be_taken_off(name: str) -> None:
+    possible, edits = {**IN_TEXT, **IN_WORDS}[name]
+    found = 0
+    for word in TOKENS.values():
+        for dress in DISGUISES.values():
+            text = f"why does {dress(word)} fail"
+            if list(edits(text)):
+                found += 1
+                assert possible(text if name in IN_TEXT else long_words(text)), text
+    assert found
+
+
+def test_the_quick_look_for_odd_groups_never_hides_any() -> None:
+    draw = random.Random(5)
+    for size in range(1, 12):
+        text = " ".join("".join(draw.choices(string.ascii_letters + string.digits, k=size)) for _ in range(40))
+        assert _is_mixed(text) or not list(_odd_runs(text.split())), text

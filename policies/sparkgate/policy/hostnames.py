@@ -51,6 +51,7 @@ _RENTED = re.compile(
     re.IGNORECASE,
 )
 """Ends of names that a service makes up for whoever rents a host there; nobody but the service answers below them."""
+_PART = re.compile(rf"[A-Za-z0-9]{{{MIN_CHARS}}}")
 _RUN = re.compile(rf"[A-Za-z0-9]{{{MIN_CHARS},63}}")
 
 
@@ -59,7 +60,7 @@ class Hostnames:
 
     def find(self, text: str, deadline: float) -> list[Finding]:
         found: list[Finding] = []
-        if "." not in text:
+        if "." not in text or not _PART.search(text):
             return found
         for host in _HOST.finditer(text):
             found += _random_parts(text, host, deadline, is_random)

@@ -65,7 +65,7 @@ class Rulebook:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
-        self._automaton = ahocorasick.Automaton()
+        self._automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
         by_keyword: dict[str, list[int]] = {}
         seen: set[str] = set()
         for index, rule in enumerate(self.rules):
@@ -74,20 +74,20 @@ class Rulebook:
             seen.add(rule.id)
             for keyword in rule.keywords:
                 by_keyword.setdefault(keyword, []).append(index)
+        numbers: dict[tuple[int, ...], int] = {}
         for keyword, indices in by_keyword.items():
-            self._automaton.add_word(keyword, tuple(indices))
+            self._automaton.add_word(keyword, numbers.setdefault(tuple(indices), len(numbers)))
         if by_keyword:
             self._automaton.make_automaton()
-        self._empty = not by_keyword
+        self._wanted = tuple(map(frozenset, numbers))
+        """Indices of the rules that want the same keywords, by the number that the automaton tells."""
 
     def candidates(self, text: str) -> list[Rule]:
         """Rules with a keyword in `text`, in file order."""
-        if self._empty:
+        if not self._wanted:
             return []
-        hits: set[int] = set()
-        for _, indices in self._automaton.iter(text.lower()):
-            hits.update(indices)
-        return [self.rules[index] for index in sorted(hits)]
+        numbers = {number for _, number in self._automaton.iter(text.lower())}
+        return [self.rules[index] for index in sorted(frozenset().union(*(self._wanted[one] for one in numbers)))]
 
     def find(self, text: str, deadline: float) -> list[Finding]:
         """Every accepted match in `text`.
@@ -95,7 +95,13 @@ class Rulebook:
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
         """
-        return [hit for rule in self.candidates(text) for hit in matches(rule, text, deadline)]
+        brief = len(text) <= TRUSTED_CHARS
+        return [
+            hit
+            for rule in self.candidates(text)
+            if not (brief and rule.trusted) or rule.pattern.search(text)
+            for hit in matches(rule, text, deadline)
+        ]
 
 
 def matches(rule: Rule, text: str, deadline: float) -> list[Finding]:

@@ -6,6 +6,7 @@ import re
 
 from sparkgate.policy.checking.checksums import digits_of
 from sparkgate.policy.checking.ordinary import TOLL_FREE
+from sparkgate.policy.checking.wording import words
 
 CALLING = re.compile(
     r"1[2-9]\d{2}[2-9]\d{6}|7[3489]\d{9}|(?:2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58])\d{7,11}"
@@ -21,6 +22,12 @@ PHONE_WORD = re.compile(
     re.IGNORECASE,
 )
 """What announces a number, in the languages people search in."""
+PHONE_STEMS = words(
+    """phon fon tel mobil cell call voicemail whatsapp fax sms text dial handy nummer anruf portable móvil celular cep
+    gsm 手机 电话 電話 携帯 тел answering reach message registered contact number ring kontakt numéro número ruf appel
+    llám звон 전화 휴대폰"""
+)
+"""One of these stands in whatever `PHONE_WORD` finds."""
 FICTION = re.compile(r"555[ .-]?01\d\d")
 
 
@@ -41,7 +48,8 @@ def phone_here(value: str, _text: str, _start: int) -> bool:
 
 def phone_word(_value: str, text: str, start: int) -> bool:
     """A word that announces a phone number stands before it."""
-    return PHONE_WORD.search(text[max(0, start - 60) : start]) is not None
+    before = text[max(0, start - 60) : start]
+    return any(map(before.lower().__contains__, PHONE_STEMS)) and PHONE_WORD.search(before) is not None
 
 
 def owned_phone(value: str, _text: str, _start: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
+from sparkgate.policy.forms.unwrap import long_words
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 
 CONTEXT_CHARS = 80
@@ -37,12 +38,14 @@ _QUOTED = re.compile(r"""(?<=\S)["'`]\s{0,3}(?:\+|\.{1,2}|,|&|\|\|)?\s{0,3}["'`]
 _QUERY = re.compile(r"[?&;][^\s?&;=]{1,64}=[^\s&;]*(?:[&;][^\s&;=]{1,64}=[^\s&;]*)+")
 _VALUE = re.compile(r"(?<==)[^\s&;=]{4,}")
 _PATH = re.compile(r"(?<![/:])(?:/[^\s/?#]+){2,}")
-_PART = re.compile(r"(?<=/)[^\s/?#]{4,}")
+_SEGMENT = re.compile(r"(?<=/)[^\s/?#]{4,}")
 _PLAIN = re.compile(r"[A-Za-z]?[a-z]*|[0-9]{1,6}")
 _CHUNK = re.compile(r"\S+")
 _ODD = re.compile(r"(?=\S*[0-9])\S*[A-Za-z]|\S*[a-z]\S*[A-Z]")
-_ODD_GROUPS = re.compile(r"(?<!\S)\S{0,10}?(?:[0-9][A-Za-z]|[A-Za-z][0-9]|[a-z][A-Z])\S{0,10}(?!\S)").findall
 _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
+_KINDS = bytes.maketrans(
+    b"123456789bcdefghijklmnopqrstuvwxyzBCDEFGHIJKLMNOPQRSTUVWXYZ", b"0" * 9 + b"a" * 25 + b"A" * 25
+)
 _CHUNK_CHARS = 12
 _PART_CHARS = 20
 _UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
@@ -55,13 +58,16 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     own = "_-+/.".replace(sign, "") if len(sign) == 1 else "_-+/."
     part = f"[A-Za-z0-9=@{re.escape(own)}]"
     between = rf"[ \t]?{re.escape(sign)}{{1,2}}>?[ \t]?" if len(sign) == 1 else re.escape(sign)
-    words = rf"(?<![A-Za-z0-9]){part}{{1,{_PART_CHARS}}}(?:{between}{part}{{1,{_PART_CHARS}}}){{3,}}"
+    # A part that holds no sign ends before one in only one way, so nothing is to be tried again.
+    some = f"{{1,{_PART_CHARS}}}{'+' if len(sign) == 1 else ''}"
+    words = rf"(?<![A-Za-z0-9]){part}{some}(?:{between}{part}{some}){{3,}}"
     return re.compile(words), re.compile(between)
 
 
+_PART = "[A-Za-z0-9=_+/@.-]{1,24}?"
 _SIGNED = re.compile(
-    r"[A-Za-z0-9=@]([ \t]?(?:[^\w\s]|_){1,2}>?[ \t]?)"
-    r"[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/@.-]{1,24}?\1[A-Za-z0-9=_+/-]"
+    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].))\2?)>?"
+    rf"[ \t]?{_PART}[ \t]?\1>?[ \t]?{_PART}[ \t]?\1>?[ \t]?[A-Za-z0-9=_+/-]"
 )
 
 
@@ -115,13 +121,18 @@ def _grouped(view: View) -> Iterator[View]:
 
     A word may begin and end with groups that look like words, so several ways to cut it out are tried.
     """
-    odd = sum(len(one) <= _CHUNK_CHARS for one in _ODD_GROUPS(view.text))
-    groups = list(_CHUNK.finditer(view.text)) if odd >= _CHUNKS else []
-    runs = list(_odd_runs(groups))
+    runs = list(_odd_runs(view.text.split())) if _is_mixed(view.text) else []
+    groups = list(_CHUNK.finditer(view.text)) if runs else []
     for before, after in product(range(4), range(3)) if runs else ():
         form = rewrite(view, "groups", near(_between(groups, runs, before, after), view.text))
         if form is not None:
             yield form
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether letters and digits take turns so often as in odd groups: that is soon told, and most texts end here."""
+    outline = text.encode("utf-8", "surrogatepass").translate(_KINDS)
+    return sum(map(outline.count, (b"a0", b"A0", b"0a", b"0A", b"aA"))) >= _CHUNKS
 
 
 def _between(
@@ -134,19 +145,24 @@ def _between(
         last = end + after
 
 
-def _odd_runs(groups: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Where at least four odd groups stand in a row, with no more than two others between two of them."""
-    first = end = -1
-    odd = 0
-    for place, group in enumerate((*groups, None)):
-        broken = group is None or not _GROUP.fullmatch(group[0]) or place > end + 2
-        if broken and odd:
-            if odd >= _CHUNKS:
-                yield first, end
-            odd = 0
-        if group is not None and _GROUP.fullmatch(group[0]) and _ODD.match(group[0]):
-            first = place if not odd else first
-            end, odd = place + 1, odd + 1
+def _odd_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Half-open places where at least four odd groups stand in a row, with no more than two others between two."""
+    run: list[int] = []
+    for place, word in enumerate(words):
+        if not _is_odd(word):
+            continue
+        if run and (place > run[-1] + 3 or not all(map(_GROUP.fullmatch, words[run[-1] + 1 : place]))):
+            yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
+            run = []
+        run.append(place)
+    yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
+
+
+def _is_odd(word: str) -> bool:
+    """A short group that is no word: with letter and digit, or a capital within."""
+    if len(word) > _CHUNK_CHARS or (word.isalpha() and word[1:].islower()):
+        return False
+    return _GROUP.fullmatch(word) is not None and _ODD.match(word) is not None
 
 
 def _values(text: str) -> Iterator[Edit]:
@@ -164,7 +180,7 @@ def _components(text: str) -> Iterator[Edit]:
 def _segments(text: str) -> Iterator[Edit]:
     """Parts of a path that are no words."""
     for path in _PATH.finditer(text):
-        yield from _next_to_each_other(_PART.finditer(text, *path.span()))
+        yield from _next_to_each_other(_SEGMENT.finditer(text, *path.span()))
 
 
 def _next_to_each_other(parts: Iterable[re.Match[str]]) -> Iterator[Edit]:
@@ -221,10 +237,10 @@ MAX_SIGNS = 8
 
 
 def _between_parts(text: str) -> list[str]:
-    """Signs that stand between the parts of a word, once and doubled."""
-    found = {match[1].strip() for match in _SIGNED.finditer(text)}
-    signs = dict.fromkeys(sign for one in sorted(found) for sign in (one[0], 2 * one[0]) if text.count(sign) > 2)
-    return list(signs)[:MAX_SIGNS]
+    """Signs that stand between the parts of a word, once, and doubled where they are."""
+    found = {match[1] for match in _SIGNED.finditer(text)}
+    signs = sorted(found | {one[0] for one in found})
+    return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
 
 
 def joined(view: View) -> Iterator[View]:
@@ -243,13 +259,13 @@ _HALF = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM"
 )
 _TOKEN = re.compile(
-    r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}|@"
+    r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}"
 )
 """Without a longer word of mixed letters, and without an address, there is nothing to turn."""
 
 
 def turned(view: View) -> Iterator[View]:
     """Backwards, and with every letter moved by half the alphabet (ROT13)."""
-    if _TOKEN.search(view.text):
+    if "@" in view.text or _TOKEN.search(long_words(view.text)):
         yield Mirror("reversed", view.text[::-1], view)
         yield View("rot13", view.text.translate(_HALF), view, (0,), ((0, len(view.text), True),))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
 Gate = Callable[[str], object]
+Decode = Callable[[str], Iterator[Edit]]
 MIN_BYTES = 6
 """Text that is shorter is not looked for. The patterns below say the same of what encodes it."""
 
@@ -17,7 +18,7 @@ _PERCENT = re.compile(r"(?:%(?:25)*[0-9A-Fa-f]{2})+")
 _ONE_PERCENT = re.compile(r"%(?:25)*([0-9A-Fa-f]{2})")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};)")
 _ESCAPE = re.compile(
-    r"\\+u\{([0-9A-Fa-f]{1,6})\}|(?:\\+|%|U\+)u?([0-9A-Fa-f]{4})(?![0-9A-Fa-f])|\\+u([0-9A-Fa-f]{4})"
+    r"\\+u\{([0-9A-Fa-f]{1,6})\}|(?:\\+u?|%u|U\+u?)([0-9A-Fa-f]{4})(?![0-9A-Fa-f])|\\+u([0-9A-Fa-f]{4})"
     r"|\\+U([0-9A-Fa-f]{8})|\\+x([0-9A-Fa-f]{2})"
 )
 _OCTAL = re.compile(r"(?:\\[0-3][0-7]{2}){4,}")
@@ -156,8 +157,13 @@ def _runs(text: str, pattern: re.Pattern[str], decode: Callable[[str], bytes]) -
 
 
 def _base64(text: str) -> Iterator[Edit]:
-    """Words of either alphabet, and their parts where both are mixed, as in a path."""
+    """Words of either alphabet, and their parts where both are mixed, as in a path.
+
+    Text in base64 has a capital in nearly every group of four.
+    """
     for word in _BASE64.finditer(text):
+        if word[0].islower():
+            continue
         found = list(_from_base64(text, *word.span()))
         if not found and {*"+/"} & {*word[0]} and {*"_-"} & {*word[0]}:
             parts = _BASE64_PARTS.finditer(text, *word.span())
@@ -185,51 +191,73 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
             return
 
 
-_LONG = re.compile(r"[A-Za-z0-9]{16}").search
-_RUNS = re.compile(r"[A-Za-z0-9+/_-]{16,}").findall
-_LISTED = re.compile(
-    r"[0-9A-Fa-f]{2}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2,3}[ :,;.\n-]{1,2}(?:0x)?[0-9A-Fa-f]{2}|0x[0-9A-Fa-f]{2}0x"
-).search
-
-_PAIRS = re.compile(r"[0-9A-Fa-f]{4} {1,2}[0-9A-Fa-f]{4} {1,2}[0-9A-Fa-f]{4} ").search
-_OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}").search
+_OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}")
+_DIGITS_AND_GAPS = bytes(
+    ord("0" if chr(code) in "0123456789abcdefABCDEF" else " " if chr(code) in " :,;.\n-" else "x")
+    for code in range(256)
+)
 
 
-def _base64_sized(text: str) -> bool:
-    """Whether a word is long enough and has a capital: text in base64 has one in nearly every group."""
-    return any(not run.islower() for run in _RUNS(text))
+def _outline(text: str) -> bytes:
+    """Hexadecimal digits as 0, one blank for what stands between them, and x for the rest: quickly told apart."""
+    return text.encode("utf-8", "surrogatepass").translate(_DIGITS_AND_GAPS).replace(b"  ", b" ")
 
 
-UNWRAP: Mapping[str, tuple[Gate, Callable[[str], Iterator[Edit]]]] = {
+def _listed(text: str) -> bool:
+    """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
+    outline = _outline(text)
+    return b" ".join([b"00"] * 8) in outline.replace(b"000", b"00") or b"0x00 0x00" in outline or b"0x000x00" in outline
+
+
+def _dumped(text: str) -> bool:
+    return b"0000 0000 0000" in _outline(text)
+
+
+def _in_octets(text: str) -> bool:
+    return b"00000000" in _outline(text) and bool(_OCTETS.search(text))
+
+
+IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
     "percent": (lambda text: "%" in text, _percent),
     "entities": (lambda text: "&" in text, _entities),
     "escapes": (lambda text: "\\" in text or "%u" in text or "U+" in text, _escapes),
     "octal": (lambda text: "\\" in text, _octal),
     "quoted-printable": (lambda text: text.count("=") > 3, _quoted),
-    "hex-list": (_LISTED, _hex_list),
-    "hex-dump": (_PAIRS, _dump),
-    "bits": (_OCTETS, _bits),
-    "hex": (_LONG, _hex),
-    "base32": (_LONG, _base32),
-    "base64": (_base64_sized, _base64),
-    "base85": (_BASE85.search, _base85),
+    "hex-list": (_listed, _hex_list),
+    "hex-dump": (_dumped, _dump),
+    "bits": (_in_octets, _bits),
 }
 """Name → (whether it may be there at all, what takes it off)."""
+IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
+    "hex": (re.compile("[0-9A-Fa-f]{16}").search, _hex),
+    "base32": (re.compile("[A-Z2-7]{16}|[a-z2-7]{16}").search, _base32),
+    "base64": (re.compile("[A-Za-z0-9+/_-]{16}").search, _base64),
+    "base85": (_BASE85.search, _base85),
+}
+"""The same of those that stand in one word; whether they may be there is told from the longer words alone."""
+WORD_CHARS = 10
+"""Of the shortest word that one of those is looked for in."""
+
+
+def long_words(text: str) -> str:
+    """The words that are long enough for an encoding, with blanks between them."""
+    return " ".join([word for word in text.split() if len(word) >= WORD_CHARS])
 
 
 def spelled(view: View) -> View | None:
     """The form with lists of decimal numbers read as characters: what is also a list of bytes is read as that first."""
-    return rewrite(view, "codes", _codes(view.text)) if _LISTED(view.text) else None
+    return rewrite(view, "codes", _codes(view.text)) if _listed(view.text) else None
 
 
 def unwrapped(view: View) -> View | None:
     """The form without one layer of every encoding that is there; None when there is none."""
-    at, closed = view, None
-    for name, (possible, edits) in UNWRAP.items():
-        if possible is closed:
-            continue
+    at = view
+    for name, (possible, edits) in IN_TEXT.items():
         if possible(at.text):
             at = rewrite(at, name, edits(at.text)) or at
-        else:
-            closed = possible
+    words = long_words(at.text)
+    for name, (possible, edits) in IN_WORDS.items() if words else ():
+        if possible(words):
+            at = rewrite(at, name, edits(at.text)) or at
+            words = long_words(at.text)
     return None if at is view else at
