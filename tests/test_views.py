@@ -286,3 +286,29 @@ def test_the_quick_look_for_odd_groups_never_hides_any() -> None:
     for size in range(1, 12):
         text = " ".join("".join(draw.choices(string.ascii_letters + string.digits, k=size)) for _ in range(40))
         assert _is_mixed(text) or not list(_odd_runs(text.split())), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "phone plus four nine one seven one five five five zero eight one four three who",
+        "meine Nummer ist null eins sieben eins, fünf fünf fünf, null acht eins vier drei",
+        "phone +४९ १७१ ५५५०८१४३ who",
+        "phone ٠١٧١ ٥٥٥٠٨١٤٣ who",
+    ],
+)
+def test_a_number_in_words_or_in_digits_of_another_script_is_withheld(text: str) -> None:
+    decision = POLICY.judge(text)
+    assert decision.verdict == "redact"
+    assert "[phone]" in decision.released
+    assert not {"five", "fünf", "५", "٥"} & {*decision.released.split(), *decision.released}
+
+
+def test_counting_in_words_is_no_number() -> None:
+    for text in ("one two three four five six seven lyrics", "un deux trois quatre cinq six", "five two one zero one"):
+        assert POLICY.judge(text).verdict == "allow"
+
+
+def test_groups_of_nothing_but_digits_do_not_end_a_token_in_groups() -> None:
+    key = "sk-or-v1-bad81e4c2a785401513145825240c6e750f3cd02f4a1454f83f2f5035c175c95a1"
+    assert POLICY.judge(f"look up {' '.join(re.findall('.{1,4}', key))} for me").verdict == "block"

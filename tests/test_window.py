@@ -14,8 +14,9 @@ from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Overrun
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.assemble import forms
+from sparkgate.policy.recent.joint import MAX_FORMS
 from sparkgate.policy.recent.pieces import cut, decoded, kind_of
-from sparkgate.policy.recent.window import JOINED, MAX_FORMS, Window, lanes_of
+from sparkgate.policy.recent.window import JOINED, Window, lanes_of
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
 
@@ -84,6 +85,13 @@ SPLIT = {
     "a social security number": (["the digits @", "and then @ social security"], ["536-22", "-8726"]),
     "a password": (["password begins @", "password ends @ postgres"], pieces(PASSWORD, 6)),
     "a key without a shape": (["my WANDB_API_KEY begins @", "WANDB_API_KEY ends @"], pieces(fill("{hex:40}"), 21)),
+    "told in Russian": (["начало @", "дальше @", "конец @"], pieces(fill("hvs.{mixed:96}"), 40, 70)),
+    "told in German": (["iban @", "dann @", "zuletzt @"], pieces(IBAN, 8, 16)),
+    "told in French": (["compte @", "suite @", "fin @"], pieces(IBAN, 8, 16)),
+    "a card in Russian": (["номер карты @", "продолжение @"], pieces(CARD, 8)),
+    "a password in German": (["Passwort fängt an mit @", "Passwort endet auf @ grafana"], pieces(PASSWORD, 6)),
+    "a password in French": (["le mot de passe commence par @", "et finit par @"], pieces(PASSWORD, 6)),
+    "beside the code of an error": (["@ model", "@ gated", "@ repo", "@ 401"], pieces(fill("dapi{hex:32}"), 9, 18, 27)),
     "with decoys between": (["ghp @", "torch 2.9.1", "@ it is"], [GITHUB[:20], "", GITHUB[20:]]),
 }
 
@@ -95,6 +103,33 @@ def test_what_is_cut_up_is_stopped_at_the_latest_at_its_last_piece(name: str) ->
     assert answers[0] is None
     stopped = [answer for answer in answers if answer is not None]
     assert stopped and all(one.verdict == "block" and one.reason == JOINED and one.released == "" for one in stopped)
+
+
+@pytest.mark.parametrize(
+    ("template", "parts"),
+    [
+        ("first @ then @ is my key", pieces(HF, 18)),
+        ('a="@"; b="@"; echo $a$b', pieces(fill("AKIA{upper:6}7{upper:5}2{upper:3}"), 10)),
+        ("prefix @, Rest @ ohne Lücke", pieces(OPENROUTER, 36)),
+        ("part1: @\npart2: @\npart3: @", pieces(GITHUB, 14, 27)),
+        ("@ is the end, @ is the start", [*reversed(pieces(HF, 18))]),
+    ],
+)
+def test_what_is_cut_up_within_one_text_is_stopped_by_itself(template: str, parts: list[str]) -> None:
+    text = template.replace("@", "{}").format(*parts)
+    decision = Policy(shipped(), deadline_s=PATIENCE_S).judge(text)
+    assert decision.verdict == "block"
+    assert {text[one.start : one.end] for one in decision.findings} == {*parts}
+
+
+def test_ordinary_research_in_one_text_goes_on_undisturbed() -> None:
+    policy = Policy(shipped(), deadline_s=PATIENCE_S)
+    # The bare beginning of a key, said to be a part, with a digest said to be another, is one by all that can be told.
+    for texts in (texts for texts in CLEAN if "sk-proj-" not in texts[0]):
+        for joint in ("; then ", "\nnext: ", ", the rest "):
+            text = f"first {joint.join(texts)}"
+            assert [policy.judge(one).verdict for one in texts] == ["allow"] * len(texts), texts
+            assert policy.judge(text).verdict == "allow", text
 
 
 def test_the_answer_names_the_rule_and_shows_the_piece_of_the_last_text() -> None:

@@ -11,10 +11,11 @@ import pytest
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Label
 from sparkgate.policy.judge import Policy
+from sparkgate.policy.recent.joint import MAX_FORMS
 from sparkgate.policy.recent.mails import halves
 from sparkgate.policy.recent.pieces import bits
 from sparkgate.policy.recent.plain import plain
-from sparkgate.policy.recent.window import JOINED, MAX_FORMS, Window
+from sparkgate.policy.recent.window import JOINED, Window
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
 

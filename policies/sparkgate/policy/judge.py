@@ -17,6 +17,7 @@ from sparkgate.policy.hidden import HiddenText
 from sparkgate.policy.hostnames import Hostnames
 from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
+from sparkgate.policy.recent.clauses import Clauses
 from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped
 from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
@@ -77,7 +78,7 @@ class Policy:
         self._shields = Rulebook(rule for rule in self.book.rules if rule.verdict == "allow")
         self._everywhere = (Rulebook(rule for rule in self.book.rules if rule.verdict != "allow"), *values)
         self._names = tuple(names)
-        self._others = tuple(others)
+        self._others = (*others, Clauses(self._find_in_pieces))
         self._profiles = profiles or Profiles()
         self.deadline_s = deadline_s
         self.max_bytes = max_bytes
@@ -200,15 +201,18 @@ class Policy:
 
         def find(text: str, deadline: float) -> list[Finding]:
             view = View("raw", text)
-            detectors = (self._shields, *self._everywhere)
-            hits = [hit for detector in detectors for hit in detector.find(text, deadline) if hit.rule.forms != "plain"]
             return [
                 hit
-                for hit in hits
+                for hit in self._find_in_pieces(text, deadline)
                 if hit.rule.verdict == "allow" or self._profiles.settle([_withheld(view, hit)], text, where)[0]
             ]
 
         return find
+
+    def _find_in_pieces(self, text: str, deadline: float) -> list[Finding]:
+        """What counts in a text put together of others, and what shields there."""
+        detectors = (self._shields, *self._everywhere)
+        return [hit for detector in detectors for hit in detector.find(text, deadline) if hit.rule.forms != "plain"]
 
     def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []

@@ -31,6 +31,7 @@ MAX_GROWTH, MORE_CHARS = 4, 4096
 
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
+_OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
 _OTHER = regex.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 
 
@@ -62,6 +63,7 @@ ACCEPT: Mapping[str, Accept] = {
     "rot13": Accept(frozenset({"secret", "client"}), _SURE),
     **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
     **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
+    "said": Accept(_JOINED, across=True),
 }
 """Name of a form → what counts in it; everything in the others."""
 
@@ -201,5 +203,6 @@ def _normal(text: str) -> Iterator[Edit]:
     for cluster in _CLUSTER.finditer(text):
         if len(cluster[0]) > 1 or not cluster[0].isascii() or not cluster[0].isprintable():
             folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
+            folded = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), folded)
             if folded != cluster[0]:
                 yield cluster.start(), cluster.end(), folded

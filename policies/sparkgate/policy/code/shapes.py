@@ -62,7 +62,7 @@ def frames(text: str, table: Signs) -> Iterator[Span]:
             source = _SOURCE.match(text, frame.end())
             if _is_own_file(frame["path"], table):
                 yield frame.start(), source.end() if source else frame.end()
-    for endings, pattern, kind in _FRAMES:
+    for endings, pattern, kind in _FRAMES if _FRAME_ENDING.search(text) else ():
         if any(ending in text for ending in endings):
             yield from (m.span() for m in pattern.finditer(text) if not kind(m["path"], table))
 
@@ -95,6 +95,7 @@ _FRAMES = (
     ((".go:",), _GO_FRAME, _is_public_file),
     ((".rs:",), _RUST_FRAME, _is_public_file),
 )
+_FRAME_ENDING = re.compile("|".join(re.escape(ending) for endings, _, _ in _FRAMES for ending in endings))
 
 
 def marked(text: str, table: Signs) -> Iterator[Span]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
+from sparkgate.policy.forms.numerals import may_be_said, said
 from sparkgate.policy.forms.unwrap import long_words
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 
@@ -66,7 +67,7 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _PART = "[A-Za-z0-9=_+/@.-]{1,24}?"
 _SIGNED = re.compile(
-    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].))\2?)>?"
+    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].)(?=\2?>?[ \t]))\2?)>?"
     rf"[ \t]?{_PART}[ \t]?\1>?[ \t]?{_PART}[ \t]?\1>?[ \t]?[A-Za-z0-9=_+/-]"
 )
 
@@ -146,12 +147,13 @@ def _between(
 
 
 def _odd_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Half-open places where at least four odd groups stand in a row, with no more than two others between two."""
+    """Half-open places where at least four odd groups stand in a row, with no more than two words between two."""
     run: list[int] = []
     for place, word in enumerate(words):
         if not _is_odd(word):
             continue
-        if run and (place > run[-1] + 3 or not all(map(_GROUP.fullmatch, words[run[-1] + 1 : place]))):
+        between = words[run[-1] + 1 : place] if run else []
+        if sum(not word.isdigit() for word in between) > 2 or not all(map(_GROUP.fullmatch, between)):
             yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
             run = []
         run.append(place)
@@ -223,6 +225,7 @@ JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit
     "components": (_ADDRESS.search, _components),
     "after a prefix": (_PREFIXED.search, _prefixed),
     "markup": (lambda text: "<" in text or "**" in text, _matches(_MARKUP)),
+    "said": (may_be_said, said),
     "segments": (lambda text: text.count("/") > 1, _segments),
     "quoted": (lambda text: any(sign in text for sign in "\"'`"), _matches(_QUOTED)),
 }

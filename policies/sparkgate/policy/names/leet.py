@@ -53,7 +53,7 @@ class Leet:
 
     def readings(self, text: str) -> Iterator[str]:
         """Texts of the same length with letters for signs; none for a text without a likely word."""
-        if not self._has_parts or not _SIGN.search(text):
+        if not self._has_parts or not _SIGN.search(text) or not (STAR in text or self._has_a_part(text)):
             return
         mixed = " ".join([word for word in text.split() if not (word.isalpha() or _LEET.isdisjoint(word))])
         if not self._is_likely(mixed):
@@ -64,8 +64,10 @@ class Leet:
             if self._is_likely(" ".join([f"{new} {STAR * (STAR in old)}" for old, new in both if old != new])):
                 yield read
 
+    def _has_a_part(self, text: str) -> bool:
+        return next(self._automaton.iter(fold(text.translate(_GATE))), None) is not None
+
     def _is_likely(self, words: str) -> bool:
-        folded = fold(words.translate(_GATE))
-        if next(self._automaton.iter(folded), None):
+        if self._has_a_part(words):
             return True
-        return STAR in words and bool(self._near.likely(folded.split()))
+        return STAR in words and bool(self._near.likely(fold(words.translate(_GATE)).split()))

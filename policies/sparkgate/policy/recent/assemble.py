@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
-from sparkgate.policy.checking.wording import words
 from sparkgate.policy.forms.unwrap import unwrapped
 from sparkgate.policy.forms.view import Mirror, View
-from sparkgate.policy.recent.pieces import Cut, Piece
+from sparkgate.policy.recent.pieces import Cut, Piece, as_read
 
 RUN = 6
 """Most pieces that are put together in every way."""
@@ -26,13 +25,21 @@ LEAD = re.compile("[A-Za-z]{2,12}[_-]")
 """How a key begins."""
 HEX = re.compile("[0-9a-f]+")
 DIGEST = re.compile("[0-9a-f]{32,}", re.IGNORECASE)
-SECRET = re.compile("(?:token|secret|password|passwd|passphrase|credential|api[_-]?key|_key)$", re.IGNORECASE)
+SECRET = re.compile(
+    "(?:token|secret|password|passwd|passphrase|credential|api[_-]?key|_key|passwort|kennwort|schlussel|passe"
+    "|contrasena|senha|пароль|ключ|密码|パスワード)$",
+    re.IGNORECASE,
+)
 """In a word right before a piece: it is one of something that is kept."""
 ENCODED_CHARS = 16
 """Fewer of them together are not looked into for an encoding."""
-NUMBERS = words(
+NUMBERS = as_read(
     """account amex bank card cards cc cell credit cvv debit dial digits iban insurance mastercard mobile number numbers
-    pan passport payment phone security social ssn tax tel telephone visa whatsapp"""
+    pan passport payment phone security social ssn tax tel telephone visa whatsapp karte kartennummer konto
+    kontonummer nummer telefon telefonnummer handy ausweis steuernummer carte compte numéro téléphone passeport sécu
+    tarjeta cuenta número teléfono pasaporte carta conto numero telefono passaporto cartão conta telefone
+    карта карты карте номер счёт счет счёта телефон телефона паспорт паспорта 卡号 银行卡 账号 电话 手机 身份证
+    口座 電話 番号 カード"""
 )
 """Beside one of these words, digits may be part of a number that is somebody's."""
 
@@ -221,11 +228,17 @@ def _form(texts: Sequence[str], parts: Sequence[Part], name: str = "") -> Form:
 def _name(parts: Sequence[Part]) -> str:
     """The words beside the pieces, where what they name may be told with them."""
     kinds = {part.piece.kind for part in parts}
+    kept = _kept(parts) if "random" in kinds and _told(parts) else ""
     told = _told(parts) and not kinds.isdisjoint({"random", "digits"}) and not any(map(_named_word, parts))
-    if not (told or _secret(parts) or (_alike(parts) and "ordinary" not in kinds)):
+    if not (kept or told or _secret(parts) or (_alike(parts) and "ordinary" not in kinds)):
         return ""
     cuts = [part.cut for part in parts]
-    return " ".join([*_once(cut.after for cut in cuts), *_once(cut.before for cut in cuts)])
+    return kept or " ".join([*_once(cut.after for cut in cuts), *_once(cut.before for cut in cuts)])
+
+
+def _kept(parts: Sequence[Part]) -> str:
+    """The word for something that is kept, right before any of them."""
+    return next((word for part in parts for word in part.cut.before[-1:] if SECRET.search(word)), "")
 
 
 def _named_word(part: Part) -> bool:

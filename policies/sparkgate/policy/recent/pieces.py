@@ -12,6 +12,12 @@ from sparkgate.policy.checking.wording import slug, words
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.recent.plain import plain
 
+
+def as_read(text: str) -> frozenset[str]:
+    """Words as they stand in the form in which pieces are looked for."""
+    return words(plain(text).text)
+
+
 Kind = Literal["random", "digits", "ordinary", "weak"]
 """Of no pattern; a number; complete in itself (a version, a hash, a name); letters, or the mere start of a token."""
 
@@ -24,18 +30,27 @@ SHORT = 20
 """Words of a text that can tell of pieces; a longer one holds such words anyway."""
 MIN_BYTES = 4
 """Fewer are not looked for in an encoding."""
-TELLING = words(
+TELLING = as_read(
     """1st 2nd 3rd append beginning begins chunk chunks combine concat concatenate continued continues continuing
     digits ending ends first followed fragment fourth half halves last next part parts
     piece pieces portion remainder remaining remember rest second segment starting starts then
-    third anfang beginnt ende endet erste ersten erster hälfte stück teil zweite zweiten zweiter début
-    fin moitié partie première deuxième comienza mitad parte primera segunda termina"""
+    third anfang beginnt dann endet ende erste ersten erster fängt fortsetzung hälfte schließlich teil weiter
+    zuerst zuletzt zweite zweiten zweiter début commence continue deuxième enfin ensuite fin finit moitié partie
+    première puis reste suite termine comienza continúa empieza luego mitad parte primera segunda sigue termina
+    comincia continua finisce inizia poi seconda começa depois metade primeira
+    дальше далее ещё конец кончается начало начинается остаток первая половина потом продолжение часть вторая
+    заканчивается 开头 结尾 前半 后半 最初 最後 続き"""
 )
 """Words that tell of pieces."""
-LINKS = words("a and are as at for from has in is it its of on or so that the this to und with ist der die")
+LINKS = words(
+    """a an and are as at auf avec con de der die et for from has in is ist it its la le mit of on or par so that the
+    this to und with y на с и"""
+)
 ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4}
 ALPHABETS = ((re.compile(r"[-+\d]+"), 3.32), (re.compile(r"[0-9a-fA-F]+"), 4.0), (re.compile(r"[a-z]+|[A-Z]+"), 4.7))
 MIXED_BITS = 5.95
+COUNT_CHARS = 4
+"""Shorter numbers are counts, years and codes of errors when something longer stands in the same text."""
 LABEL_CHARS = 8
 """Shorter labels of a host are names."""
 
@@ -51,6 +66,8 @@ _WHOLE = re.compile(r"[\w+/=-]+")
 _NAMING = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+)*")
 _DIGITS = re.compile(r"[-+]?\d[\d-]+")
 _START = re.compile(r"(?:[a-z]{2,12}|[A-Z]{2,12})[_-]")
+_BEGUN = re.compile(r"(?:AKIA|ASIA)[A-Z2-7]{3,}")
+"""What a key begins with that looks like no key by itself."""
 _NUMBER = re.compile(
     r"(?:part|piece|chunk|half|teil|segment|fragment)\s{0,2}#?(\d{1,2})\b"
     r"|(?<![\w/.-])(\d{1,2})(?:/| of )\d{1,2}(?![\w/.-])|^\W?([A-H1-9])[:.)]\s",
@@ -148,7 +165,8 @@ def cut(text: str) -> Cut | None:
 
 
 def _clear(kept: Sequence[Piece]) -> Piece | None:
-    odd = [piece for piece in kept if piece.kind != "ordinary"] or kept
+    long = [piece for piece in kept if not (piece.kind == "digits" and len(piece.text) <= COUNT_CHARS)] or kept
+    odd = [piece for piece in long if piece.kind != "ordinary"] or long
     return odd[0] if len(odd) == 1 and _WHOLE.fullmatch(odd[0].text) else None
 
 
@@ -277,6 +295,8 @@ def kind_of(word: str) -> Kind | None:
         return "ordinary" if _DATE.fullmatch(word) else "digits"
     if "example" in word.lower():
         return "ordinary"
+    if _BEGUN.fullmatch(word):
+        return "random"
     if _START.fullmatch(word) or (word.isalpha() and (word.isupper() or word.islower())):
         return "weak"
     return "ordinary" if len(word) <= 200 and all(map(_is_ordinary, re.split("[/_]", word))) else "random"
@@ -298,4 +318,13 @@ def _is_ordinary(word: str) -> bool:
         return True
     humps = _CAMEL.findall(word)
     camel = word.isalpha() and (len(word) < 6 or len(word) >= CAMEL_CHARS * len(humps))
-    return camel or bool(_ORDINARY.fullmatch(word)) or slug(word) or bool(_HOST.fullmatch(word))
+    return camel or bool(_ORDINARY.fullmatch(word)) or slug(word) or _is_host(word)
+
+
+def _is_host(word: str) -> bool:
+    """Labels with dots between them, none of them of no pattern by itself."""
+    return bool(_HOST.fullmatch(word)) and all(map(_is_label, re.split("[.:]", word)))
+
+
+def _is_label(label: str) -> bool:
+    return len(label) < NAME_CHARS or label.islower() or label.isupper() or not _ODD.search(label) or slug(label)

@@ -9,34 +9,27 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from time import monotonic, perf_counter
 
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.decision import Decision
-from sparkgate.policy.finding import Class, Finding, Named, Overrun, Withheld
-from sparkgate.policy.recent.assemble import Form, Part, firm, forms, likely, steady
+from sparkgate.policy.finding import Named, Overrun, Withheld
+from sparkgate.policy.recent.assemble import Part
 from sparkgate.policy.recent.hold import Held, held, refused
+from sparkgate.policy.recent.joint import Find, first_finding
 from sparkgate.policy.recent.mails import addresses, halves
 from sparkgate.policy.recent.pieces import Cut, Piece, cut
 
 JOINED = "joined-texts"
 """Reason of a block that the text by itself does not give rise to."""
-CLASSES: frozenset[Class] = frozenset({"secret", "pii"})
-MAX_FORMS = 64
-"""Most forms judged for one text in one lane."""
 MAX_HELD = 32
 """Most texts held back that one lane remembers."""
 MAX_HALVES = 4
 """Most texts with halves of addresses that one lane remembers; after so many others they are forgotten."""
-Found = tuple[Named, tuple[Piece, ...], tuple[Part, ...]]
-"""A rule, the pieces of the newest text that it takes, and the parts of all texts."""
 Halves = tuple[float, tuple[Piece, ...]]
 """When a text left, and its halves of addresses."""
-Find = Callable[[str, float], Sequence[Finding]]
-"""(text, deadline in seconds of time.monotonic) → findings; `Rulebook.find` is one."""
 
 
 def lanes_of(caller: Caller) -> tuple[str, str]:
@@ -138,7 +131,7 @@ class Window:
             again = refused(lane.held, sent)
             if again:
                 return again
-            found = _first(recent, kept, find, deadline) if kept and recent not in judged else None
+            found = first_finding(recent, kept, find, deadline) if kept and recent not in judged else None
             judged.append(recent)
             if found:
                 rule, mine, whole = found
@@ -194,40 +187,6 @@ class Window:
                 lane.left.append(Left(max(at_s, lane.left[-1].at_s) if lane.left else at_s, kept))
             if parts:
                 lane.halves.append((at_s, parts))
-
-
-def _first(recent: Sequence[Cut], newest: Cut, find: Find, deadline: float) -> Found | None:
-    """The first finding that reaches over several texts."""
-    for form in islice(forms([*recent, newest]), MAX_FORMS) if recent else ():
-        hits = find(form.view.text, deadline)
-        for hit in hits:
-            parts = form.within(hit.start, hit.end)
-            mine = tuple(part.piece for part in parts if part.place == len(recent))
-            if mine and _counts(hit, hits, parts) and _stands(form, hit, find, deadline):
-                return hit.rule, mine, tuple(parts)
-    return None
-
-
-def _counts(hit: Finding, hits: Sequence[Finding], parts: Sequence[Part]) -> bool:
-    """Whether a finding is of a kind that is looked for, and its parts may belong together."""
-    if hit.rule.cls not in CLASSES or hit.rule.verdict == "allow":
-        return False
-    if hit.rule.cls == "secret":
-        return likely(parts) or steady(parts)
-    shields = (one for one in hits if one.rule.verdict == "allow")
-    return (
-        likely(parts)
-        and firm(parts)
-        and not any(shield.start <= hit.start and hit.end <= shield.end for shield in shields)
-    )
-
-
-def _stands(form: Form, hit: Finding, find: Find, deadline: float) -> bool:
-    """Whether it is found by what it is; by a name before it, only if that was said beside the pieces."""
-    if form.named:
-        return hit.start == form.spans[0][0]
-    alone = form.around(hit.start, hit.end)
-    return any(one.rule.id == hit.rule.id for one in find(alone, deadline))
 
 
 def _block(rule: Named, pieces: Sequence[Piece]) -> Decision:
