@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate.paths import gate_name
-from sparkgate.policy.audit import read_rows
+from sparkgate.policy.trail.read import read_rows
 
 PATIENCE_S = 30.0
 """Longest wait for something that must happen; a test never waits for something that must not."""

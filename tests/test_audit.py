@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome, read_rows
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.policy.keys import load_key
+from sparkgate.policy.trail.read import read_rows
 
 PATIENCE_S = 60.0
 KEY = b"k" * 32

@@ -24,13 +24,14 @@ import anyio
 import pytest
 from fake_searxng import FakeSearxng, Reply
 
-from sparkgate.policy.audit import AuditLog, Caller, read_rows
+from sparkgate.policy.audit import AuditLog, Caller
 from sparkgate.policy.egress import PARALLEL, Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
+from sparkgate.policy.trail.read import read_rows
 
 pytestmark = pytest.mark.anyio
 

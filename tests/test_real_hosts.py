@@ -22,8 +22,8 @@ from box import Box, a_box
 from real_hosts import OFFLINE, Program, hermes, on_path, openclaw
 from scripted_model import ScriptedModel
 
-from sparkgate.policy.audit import read_rows
 from sparkgate.policy.samples import fill
+from sparkgate.policy.trail.read import read_rows
 
 pytestmark = pytest.mark.host
 

@@ -24,7 +24,7 @@ from sparkgate.policy.known.sources import Places
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError
-from sparkgate.settings import Settings, SettingsError, load
+from sparkgate.settings import AuditSettings, Settings, SettingsError, load
 
 if TYPE_CHECKING:
     from sparkgate.bench_service import Bench
@@ -168,7 +168,7 @@ class Services:
                 deadline_s=settings.policy.deadline_ms / 1000,
                 max_bytes=settings.policy.max_input_bytes,
             )
-            self._log = self._log or self._opened_log(key)
+            self._log = self._log or self._opened_log(key, settings.audit)
         except SettingsError as error:
             raise NotReady("config_error", str(error)) from error
         except (RuleError, FolderError) as error:
@@ -190,9 +190,10 @@ class Services:
             self._protected, self._protected_by = Protected(key, places, paths, self.state), told
         return self._protected
 
-    def _opened_log(self, key: bytes) -> AuditLog:
+    def _opened_log(self, key: bytes, settings: AuditSettings) -> AuditLog:
         """The log, with what left of late recalled from it. Raises LogUnavailable."""
-        opened = AuditLog(self.state / "audit.db", key)
+        head = Path(settings.head_file).expanduser() if settings.head_file else None
+        opened = AuditLog(self.state / "audit.db", key, head=head, tell_syslog=settings.tell_syslog)
         self._outflow.recall(opened.since(self._outflow.since_us))
         return opened
 

@@ -75,6 +75,18 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    head_file: str = setting("", "Where the last link is kept outside the log; empty means audit.head beside it.")
+    tell_syslog: bool = setting(True, "Tell the last link to the system's log now and then.")
+    keep_days: int = setting(
+        365, "Rows older than this are pruned by the gate; 0 keeps all.", unit="days", low=0, high=36_500
+    )
+    max_megabytes: int = setting(
+        2000, "Size from which the oldest rows are pruned; 0 is no limit.", unit="MB", low=0, high=1_000_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class GateSettings:
     idle_minutes: float = setting(
         15.0, "Minutes without session and job before the gate ends.", unit="min", low=0.01, high=10_000
@@ -97,6 +109,7 @@ class Settings:
     searxng: SearxngSettings = field(default_factory=SearxngSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     control: ControlSettings = field(default_factory=ControlSettings)
     bench: BenchSettings = field(default_factory=BenchSettings)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from typing import Any
 
 import click
 
+from sparkgate.clients.command_table import CommandTable
 from sparkgate.version import __version__
 
 COMMANDS: dict[str, str] = {
@@ -27,21 +26,9 @@ COMMANDS: dict[str, str] = {
 """Name of a command → module:attribute."""
 
 
-class CommandTable(click.Group):
-    """A group that imports a command only when it is needed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command: Any = getattr(importlib.import_module(module), attribute)
-        return command if isinstance(command, click.Command) else None
-
-
-@click.command(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=CommandTable, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="sparkgate")
 def main() -> None:
     """Web search for an agent on a local model, behind one policy and one log.

@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sparkgate.clients.audit import LISTED, table
+from sparkgate.clients.audit_rows import LISTED, table
 from sparkgate.clients.host import HostError, HostSession
 from sparkgate.clients.output import console, fail, print_json, save_picture
 from sparkgate.clients.sample_index import SampleIndex
@@ -168,7 +168,7 @@ class Tour:
         return answer
 
     def _show_log(self) -> list[dict[str, Any]]:
-        from sparkgate.policy.audit import read_rows
+        from sparkgate.policy.trail.read import read_rows
 
         self._head(3, "The log, newest first: what was to leave, what left, how it ended")
         rows = read_rows(self.state / "audit.db")

@@ -1,7 +1,12 @@
 """The log: what was asked to leave, what left, and how it ended. It never holds what was withheld.
 
-Two append-only tables in one SQLite file (WAL). An `outbound` row is committed before the first byte leaves; its
-`outcome` row follows. An outbound row without an outcome means: may have left, end unknown.
+Append-only tables in one SQLite file (WAL). An `outbound` row is committed before the first byte leaves; its
+`outcome` row follows. An outbound row without an outcome means: may have left, end unknown. Every row has a link in
+`chain`, made in the same transaction, and the last link is kept outside the file as well.
+
+What is about to leave is on the disk before it does (`synchronous = FULL`): no loss of power makes it unknown. A block
+and an outcome are in the file at once, where a crash of this process or of any other does not reach them, and on the
+disk with the next row that leaves: what a loss of power can take is how something ended, or that nothing left.
 """
 
 from __future__ import annotations
@@ -11,20 +16,27 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlite_utils import Database
 
 from sparkgate.policy.audit_schema import APPLICATION_ID, PARTS, migration
+from sparkgate.policy.trail.chain import FORM, MARK, OUTBOUND, OUTCOME, Chain, Head, Kind, covered
+from sparkgate.policy.trail.head import HeadFile, SystemLog
 
+Result = TypeVar("Result")
+Mark = Callable[[str, Mapping[str, Any]], None]
+"""(what, detail) → a mark in the chain."""
 BUSY_TIMEOUT_S = 5.0
 """Longest wait for another thread, and then for another process, that writes."""
 
@@ -72,6 +84,11 @@ class Outcome:
     elapsed_us: int | None = None
 
 
+def fingerprint(key: bytes, value: str) -> str:
+    """HMAC-SHA256 of a withheld value, hex: equal values can be found again, none can be read back."""
+    return hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
 class AuditLog:
     """One writer's handle on the log; safe to use from several threads, and beside other processes.
 
@@ -80,20 +97,42 @@ class AuditLog:
         key: secret of the digests, kept outside the database.
     """
 
-    def __init__(self, path: Path, key: bytes) -> None:
+    def __init__(self, path: Path, key: bytes, *, head: Path | None = None, tell_syslog: bool = False) -> None:
         self.path = path
         self._key = key
+        self._chain = Chain(key)
+        self._head = HeadFile(head or path.with_suffix(".head"), self._chain)
+        self._system = SystemLog(self._chain) if tell_syslog else None
         self._lock = threading.Lock()
+        self._is_full = True
+        self.is_anchored = True
         try:
             self._db = _open(path)
             weakref.finalize(self, self._db.conn.close)
             self._inode = path.stat().st_ino
+            with self._transaction(full=True) as connection:
+                self._begin(connection)
         except (OSError, sqlite3.Error) as error:
             raise LogUnavailable(f"cannot open the log {path}: {error}") from error
 
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Link rows that were there before the chain, and note a file that is behind its own head."""
+        head = _head(connection)
+        if not head.seq:
+            self._mark(connection, "begun", {"log": secrets.token_hex(16)})
+            for kind, table, key in ((OUTBOUND, "outbound", "id"), (OUTCOME, "outcome", "outbound_id")):
+                for row in _dicts(connection, f"SELECT * FROM {table} ORDER BY {key}"):
+                    self._link(connection, kind, row)
+            return
+        kept = self._head.read()
+        if kept and kept.head.seq > head.seq:
+            told = {"kept": kept.head.seq, "mac": kept.head.mac.hex(), "found": head.seq}
+            self._mark(connection, "behind", told)
+            self._head.rewind(_head(connection))
+
     def fingerprint(self, value: str) -> str:
-        """HMAC-SHA256 of a withheld value, hex: equal values can be found again, none can be read back."""
-        return hmac.new(self._key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        """The digest of a withheld value, as it stands in rows."""
+        return fingerprint(self._key, value)
 
     def intend(self, intent: Intent) -> int:
         """Commit the row durably and return its id; a blocked intent gets its outcome in the same transaction.
@@ -101,12 +140,14 @@ class AuditLog:
         Raises:
             LogUnavailable: the row is not on disk, so nothing may be sent.
         """
-        with self._transaction() as connection:
-            row = connection.execute(_insert("outbound", _columns(intent)), _columns(intent))
+        with self._transaction(full=intent.verdict != "block") as connection:
+            columns = _columns(intent)
+            row = connection.execute(_insert("outbound", columns), columns)
             if row.lastrowid is None:
                 raise LogUnavailable("the log gave no row id")
+            self._link(connection, OUTBOUND, {"id": row.lastrowid, **columns})
             if intent.verdict == "block":
-                _write_outcome(connection, row.lastrowid, Outcome("withheld"))
+                self._write_outcome(connection, row.lastrowid, Outcome("withheld"))
             return row.lastrowid
 
     def since(self, at_us: int) -> list[dict[str, Any]]:
@@ -129,8 +170,68 @@ class AuditLog:
         Raises:
             LogUnavailable: the outcome could not be written; the row keeps meaning "end unknown".
         """
-        with self._transaction() as connection:
-            _write_outcome(connection, outbound_id, outcome)
+        with self._transaction(full=False) as connection:
+            self._write_outcome(connection, outbound_id, outcome)
+
+    def mark(self, what: str, detail: Mapping[str, Any]) -> None:
+        """Write down something about the log itself. Raises LogUnavailable."""
+        with self._transaction(full=True) as connection:
+            self._mark(connection, what, detail)
+
+    def change(self, work: Callable[[sqlite3.Connection, Mark], Result]) -> Result:
+        """Do something to the log itself in one transaction; `work` gets what writes a mark.
+
+        Raises:
+            LogUnavailable: nothing of it was done.
+        """
+        with self._transaction(full=True) as connection:
+            return work(connection, partial(self._mark, connection))
+
+    def shrink(self, pages: int) -> None:
+        """Give free pages back to the file system, so many at most, and begin the WAL anew. Raises LogUnavailable."""
+        with self._lock:
+            try:
+                # `execute` would take one step, which is one page.
+                self._db.conn.executescript(f"PRAGMA incremental_vacuum({pages})")
+                self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.Error as error:
+                raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
+
+    def anchor(self) -> None:
+        """Tell the system's log which link is the last, now. Raises LogUnavailable."""
+        with self._lock:
+            if self._system:
+                self._system.tell(_head(self._db.conn), now=True)
+
+    def _mark(self, connection: sqlite3.Connection, what: str, detail: Mapping[str, Any]) -> None:
+        columns = {"at_us": time.time_ns() // 1000, "what": what, "detail": json.dumps(dict(detail))}
+        row = connection.execute(_insert("mark", columns), columns)
+        self._link(connection, MARK, {"id": row.lastrowid, **columns})
+
+    def _write_outcome(self, connection: sqlite3.Connection, outbound_id: int, outcome: Outcome) -> None:
+        columns = {
+            "outbound_id": outbound_id,
+            "at_us": time.time_ns() // 1000,
+            "outcome": outcome.outcome,
+            "status": outcome.status,
+            "bytes": outcome.size_bytes,
+            "elapsed_us": outcome.elapsed_us,
+        }
+        connection.execute(_insert("outcome", columns), columns)
+        self._link(connection, OUTCOME, columns)
+
+    def _link(self, connection: sqlite3.Connection, kind: Kind, columns: Mapping[str, Any]) -> None:
+        """Tie a record to the one before it; the write lock is held since before the head was read."""
+        before = _head(connection)
+        seq, values = before.seq + 1, covered(kind, columns)
+        mac = self._chain.mac(before.mac, seq, kind, FORM, values)
+        connection.execute("INSERT INTO chain VALUES (?, ?, ?, ?, ?)", (seq, kind, values[0], FORM, mac))
+
+    def _keep_head(self, head: Head) -> None:
+        """A head that cannot be kept is told, and stops nothing: the row it belongs to is on the disk."""
+        self.is_anchored = self._head.write(head)
+        if self._system:
+            self._system.tell(head)
 
     def _check_in_place(self) -> None:
         """SQLite would go on writing into a file that has been deleted."""
@@ -142,14 +243,20 @@ class AuditLog:
             raise LogUnavailable(f"the log {self.path} was removed or replaced; `sparkgate gate stop` starts a new one")
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, full: bool) -> Iterator[sqlite3.Connection]:
+        """With `full` it is on the disk when this ends, else in the file."""
         connection = self._db.conn
         if not self._lock.acquire(timeout=BUSY_TIMEOUT_S):
             raise LogUnavailable(f"cannot write the log {self.path}: it is busy")
         try:
             self._check_in_place()
+            if full is not self._is_full:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+                self._is_full = full
             with _committed(connection):
                 yield connection
+                head = _head(connection)
+            self._keep_head(head)
         except sqlite3.Error as error:
             raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
         finally:
@@ -183,6 +290,7 @@ def _prepared(connection: sqlite3.Connection) -> Database:
     """The log behind a new connection, with all its migrations."""
     _check_ours(connection)
     for pragma in (
+        "auto_vacuum = INCREMENTAL",  # before the first page is written
         f"busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}",
         "journal_mode = WAL",
         "synchronous = FULL",
@@ -243,51 +351,16 @@ def _columns(intent: Intent) -> dict[str, Any]:
     }
 
 
-def _write_outcome(connection: sqlite3.Connection, outbound_id: int, outcome: Outcome) -> None:
-    columns = {
-        "outbound_id": outbound_id,
-        "at_us": time.time_ns() // 1000,
-        "outcome": outcome.outcome,
-        "status": outcome.status,
-        "bytes": outcome.size_bytes,
-        "elapsed_us": outcome.elapsed_us,
-    }
-    connection.execute(_insert("outcome", columns), columns)
+def _head(connection: sqlite3.Connection) -> Head:
+    row = connection.execute("SELECT seq, mac FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
+    return Head(*row) if row else Head()
+
+
+def _dicts(connection: sqlite3.Connection, query: str) -> Iterator[dict[str, Any]]:
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
 
 
 def _insert(table: str, columns: Mapping[str, Any]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
-
-
-READ = """
-SELECT outbound.*, outcome.outcome, outcome.status, outcome.bytes, outcome.elapsed_us
-FROM outbound LEFT JOIN outcome ON outcome.outbound_id = outbound.id
-"""
-
-
-def read_rows(path: Path, *, limit: int = 20, row_id: int | None = None) -> list[dict[str, Any]]:
-    """Rows of the log, newest first, opened read-only; [] when there is no log yet.
-
-    Raises:
-        LogUnavailable: the file is not a log that can be read.
-    """
-    if not path.exists():
-        return []
-    where, values = ("WHERE outbound.id = ?", [row_id]) if row_id is not None else ("", [])
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        connection.row_factory = sqlite3.Row
-        try:
-            rows = connection.execute(f"{READ} {where} ORDER BY outbound.id DESC LIMIT ?", [*values, limit]).fetchall()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise LogUnavailable(f"cannot read the log {path}: {error}") from error
-    return [_readable(dict(row)) for row in rows]
-
-
-def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    row["at"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(row["at_us"] // 1_000_000)) + "Z"
-    for name in ("fields", "findings", "withheld"):
-        row[name] = json.loads(row[name])
-    return row

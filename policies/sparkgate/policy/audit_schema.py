@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
@@ -9,11 +11,19 @@ migration = Migrations("audit")
 
 APPLICATION_ID = 0x5350_4B47
 """Marks the file as ours in its header (`PRAGMA application_id`): "SPKG"."""
+APPENDED = ("outbound", "outcome", "chain", "mark")
+"""Tables of which no row is ever changed."""
 PARTS = frozenset(
     {
         "outbound",
         "outcome",
-        *(f"{t}_no_{what}" for t in ("outbound", "outcome") for what in ("update", "delete", "replace")),
+        "chain",
+        "mark",
+        *(
+            f"{t}_no_{what}"
+            for t in ("outbound", "outcome", "chain", "mark")
+            for what in ("update", "delete", "replace")
+        ),
     }
 )
 """Tables and triggers without which a file is not this log."""
@@ -51,25 +61,77 @@ CREATE TABLE outcome (
 ) STRICT
 """
 
-# REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well (an id that
-# SQLite has still to choose reads as -1 here).
-APPEND_ONLY = """
-CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table}
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
-    WHEN NEW.{key} > 0 AND EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+APPEND_ONLY: Mapping[str, str] = {
+    "update": "BEFORE UPDATE ON {table}",
+    "delete": "BEFORE DELETE ON {table}",
+    "replace": "BEFORE INSERT ON {table} WHEN NEW.{key} > 0 AND EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})",
+}
+"""What is refused → when its trigger fires.
+
+REPLACE deletes without firing a DELETE trigger, so an insert over an existing id is refused as well; an id that SQLite
+has still to choose reads as -1 there.
 """
+
+CHAIN = """
+CREATE TABLE chain (
+    seq INTEGER PRIMARY KEY CHECK (seq > 0),
+    kind INTEGER NOT NULL CHECK (kind IN (1, 2, 3)),
+    ref INTEGER NOT NULL,
+    form INTEGER NOT NULL,
+    mac BLOB NOT NULL CHECK (length(mac) = 16)
+) STRICT
+"""
+MARK = """
+CREATE TABLE mark (
+    id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
+    at_us INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    detail TEXT NOT NULL
+) STRICT
+"""
+INDEXES = (
+    "CREATE VIRTUAL TABLE outbound_text USING fts5(sent, content='outbound', content_rowid='id')",
+    "CREATE TABLE finding (rule TEXT NOT NULL, class TEXT NOT NULL, outbound_id INTEGER NOT NULL, "
+    "PRIMARY KEY (rule, outbound_id, class)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX finding_by_class ON finding (class, outbound_id)",
+    "CREATE TABLE withheld (digest TEXT NOT NULL, outbound_id INTEGER NOT NULL, PRIMARY KEY (digest, outbound_id)) "
+    "STRICT, WITHOUT ROWID",
+    "CREATE INDEX outbound_by_time ON outbound (at_us, verdict, tool, host, destination, decision_us)",
+    "CREATE INDEX outbound_stopped ON outbound (verdict, id) WHERE verdict <> 'allow'",
+)
+"""What rows are found by. All of it can be made anew from the rows."""
+FILL = (
+    "INSERT INTO outbound_text (rowid, sent) SELECT {row}.id, {row}.sent {source} WHERE {row}.sent <> ''",
+    "INSERT OR IGNORE INTO finding SELECT json_extract(one.value, '$.rule'), "
+    "ifnull(json_extract(one.value, '$.class'), ''), {row}.id {source}{join} json_each({row}.findings) AS one",
+    "INSERT OR IGNORE INTO withheld SELECT one.value, {row}.id {source}{join} json_each({row}.withheld) AS one",
+)
+EMPTY = (
+    "INSERT INTO outbound_text (outbound_text, rowid, sent) SELECT 'delete', OLD.id, OLD.sent WHERE OLD.sent <> ''",
+    "DELETE FROM finding WHERE outbound_id = OLD.id AND rule IN "
+    "(SELECT json_extract(one.value, '$.rule') FROM json_each(OLD.findings) AS one)",
+    "DELETE FROM withheld WHERE outbound_id = OLD.id AND digest IN "
+    "(SELECT one.value FROM json_each(OLD.withheld) AS one)",
+)
+
+
+def refusal(table: str, key: str, what: str) -> str:
+    """The statement that makes a trigger of `APPEND_ONLY`."""
+    when = APPEND_ONLY[what].format(table=table, key=key)
+    return f"CREATE TRIGGER {table}_no_{what} {when} BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"
+
+
+def append_only(db: Database, table: str, key: str) -> None:
+    """Refuse every change to the rows of a table, and a row in the place of another."""
+    for what in APPEND_ONLY:
+        db.execute(refusal(table, key, what))
 
 
 @migration()
 def create_tables(db: Database) -> None:
     for table, key, create in (("outbound", "id", OUTBOUND), ("outcome", "outbound_id", OUTCOME)):
         db.execute(create)
-        for statement in APPEND_ONLY.format(table=table, key=key).split(";\nCREATE"):
-            db.execute(statement if statement.lstrip().startswith("CREATE") else "CREATE" + statement)
+        append_only(db, table, key)
 
 
 @migration()
@@ -81,3 +143,21 @@ def index_sessions(db: Database) -> None:
 def add_fields(db: Database) -> None:
     """What goes out beside the text."""
     db.execute("ALTER TABLE outbound ADD COLUMN fields TEXT NOT NULL DEFAULT '{}'")
+
+
+@migration()
+def chain_the_rows(db: Database) -> None:
+    for table, key, create in (("chain", "seq", CHAIN), ("mark", "id", MARK)):
+        db.execute(create)
+        append_only(db, table, key)
+
+
+@migration()
+def find_the_rows(db: Database) -> None:
+    for statement in INDEXES:
+        db.execute(statement)
+    for statement in FILL:
+        db.execute(statement.format(row="outbound", source="FROM outbound", join=","))
+    added = "; ".join(statement.format(row="NEW", source="", join="FROM") for statement in FILL)
+    db.execute(f"CREATE TRIGGER outbound_found AFTER INSERT ON outbound BEGIN {added}; END")
+    db.execute(f"CREATE TRIGGER outbound_forgotten AFTER DELETE ON outbound BEGIN {'; '.join(EMPTY)}; END")

@@ -1,0 +1,143 @@
+"""`sparkgate audit verify` and `accept`: whether the log is what was written, and what is known of its breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparkgate.clients.audit_rows import log_path
+from sparkgate.clients.output import console, fail, print_json
+from sparkgate.settings import state_dir
+
+if TYPE_CHECKING:
+    from sparkgate.policy.trail.head import Anchor
+    from sparkgate.policy.trail.verify import Proof
+
+SHOWN = 20
+
+
+@click.command()
+@click.option("--db", type=click.Path(dir_okay=False, path_type=Path), help="Another file, such as a copy.")
+@click.option("--head", "told", multiple=True, metavar="SEQ:MAC", help="A head from the journal, to check against.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify(db: Path | None, told: tuple[str, ...], as_json: bool) -> None:
+    """Prove that the log holds what was written, all of it and in order; exit code 1 with the first bad row when not.
+
+    Told apart: an edited row, a missing one, one that the log did not write, a fork, and an end that was cut off. The
+    last link is kept beside the log in audit.head (or where `[audit] head_file` says), and told to the system's log;
+    `journalctl -t sparkgate-audit` shows the heads there.
+
+    \b
+    Examples:
+      sparkgate audit verify
+      sparkgate audit verify --db copy.db --head 4711:9f2c…
+    """
+    proof = _proof(db or log_path(), told, quiet=as_json)
+    if as_json:
+        print_json(_public(proof))
+    else:
+        _tell(proof)
+    raise SystemExit(0 if proof.intact else 1)
+
+
+@click.command()
+@click.option("--reason", required=True, help="Why these breaks are known and harmless.")
+def accept(reason: str) -> None:
+    """Write down that the breaks `verify` finds now are known, so that only new ones fail it from here on.
+
+    \b
+    Example:
+      sparkgate audit accept --reason "restored from the backup of 29 November after the disk failed"
+    """
+    from sparkgate.policy.audit import AuditLog, LogUnavailable
+
+    proof = _proof(log_path(), (), quiet=True)
+    if proof.intact:
+        fail("there is nothing to accept: the log is intact")
+    try:
+        log = AuditLog(log_path(), _key(), head=_head_path())
+        log.mark("accepted", {"reason": reason, "broken": [one.told() for one in proof.broken]})
+    except LogUnavailable as error:
+        fail(str(error))
+    click.echo(f"accepted {len(proof.broken)}; `sparkgate audit verify` tells them as known")
+
+
+def _proof(path: Path, told: Sequence[str], *, quiet: bool) -> Proof:
+    from sparkgate.policy.audit import LogUnavailable
+    from sparkgate.policy.trail.chain import Chain
+    from sparkgate.policy.trail.head import HeadFile
+    from sparkgate.policy.trail.read import reading
+    from sparkgate.policy.trail.verify import Proof
+    from sparkgate.policy.trail.verify import verify as proofs
+
+    if not path.exists():
+        fail(f"there is no log at {path}")
+    chain = Chain(_key())
+    anchors = [HeadFile(_head_path(), chain).read(), *(_anchor(one) for one in told)]
+    proof = Proof()
+    try:
+        with reading(path) as connection:
+            total = connection.execute("SELECT count(*) FROM chain").fetchone()[0]
+            with console(to_stderr=True).status("") as status:
+                for proof in proofs(connection, chain, anchors):
+                    if not quiet:
+                        status.update(f"{proof.links:,} of {total:,} records checked")
+    except LogUnavailable as error:
+        fail(str(error))
+    return proof
+
+
+def _anchor(told: str) -> Anchor:
+    from sparkgate.policy.trail.chain import Head
+    from sparkgate.policy.trail.head import Anchor
+
+    seq, _, mac = told.partition(":")
+    try:
+        return Anchor(Head(int(seq), bytes.fromhex(mac)), 0.0)
+    except ValueError as error:
+        raise click.UsageError(f"--head {told!r} is not SEQ:MAC as the journal has it") from error
+
+
+def _key() -> bytes:
+    try:
+        return (state_dir() / "keys" / "audit.key").read_bytes()
+    except OSError as error:
+        fail(f"the key of the log cannot be read: {error.strerror}; without it nothing can be proven")
+
+
+def _head_path() -> Path:
+    from sparkgate.settings import SettingsError, load
+
+    try:
+        named = load().audit.head_file
+    except SettingsError as error:
+        fail(str(error))
+    return Path(named).expanduser() if named else log_path().with_suffix(".head")
+
+
+def _public(proof: Proof) -> dict[str, object]:
+    return {
+        "intact": proof.intact,
+        "records": proof.links,
+        "head": {"seq": proof.head.seq, "mac": proof.head.mac.hex()},
+        "pruned_through": proof.pruned,
+        "broken": [asdict(one) | {"told": one.told()} for one in proof.broken],
+        "accepted": [asdict(one) | {"told": one.told()} for one in proof.accepted],
+    }
+
+
+def _tell(proof: Proof) -> None:
+    out = console()
+    for one in proof.broken[:SHOWN]:
+        out.print(f"{one.fault:10} {one.told()}", style="red", soft_wrap=True)
+    if len(proof.broken) > SHOWN:
+        out.print(f"and {len(proof.broken) - SHOWN:,} more; --json has them all")
+    for one in proof.accepted:
+        out.print(f"accepted   {one.told()}", style="yellow", soft_wrap=True)
+    pruned = f"; those up to {proof.pruned:,} were pruned" if proof.pruned else ""
+    verdict = "intact" if proof.intact else f"not intact, {len(proof.broken):,} broken"
+    out.print(f"{verdict}: {proof.links:,} records, the last is {proof.head.seq:,}:{proof.head.mac.hex()}{pruned}")

@@ -1,0 +1,316 @@
+"""The chain of the log: what was done to a log shows, whatever it was, and pruning leaves it whole."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sparkgate.policy.audit import AuditLog, Caller, Intent, Outcome
+from sparkgate.policy.trail.chain import COVERED, FORM, OUTBOUND, Chain
+from sparkgate.policy.trail.head import HeadFile
+from sparkgate.policy.trail.prune import Limits, prune
+from sparkgate.policy.trail.read import Filter, newest, oldest_first, reading
+from sparkgate.policy.trail.verify import Broken, Proof, verify
+
+KEY = b"k" * 32
+DAY_US = 86_400_000_000
+
+
+def an_intent(verdict: str = "allow", sent: str = "text", rule: str = "r", withheld: tuple[str, ...] = ()) -> Intent:
+    findings = [{"rule": rule, "class": "pii", "start": 0, "end": 3}]
+    caller = Caller(session="s", host="hermes")
+    return Intent(caller, "web_search", "searxng", "http://h:1", verdict, sent, {}, findings, withheld, "p", 7)
+
+
+def written(path: Path, rows: int = 6) -> AuditLog:
+    """A log with answered, blocked and open rows, one of each in turn."""
+    log = AuditLog(path, KEY)
+    for number in range(rows):
+        blocked = number % 3 == 1
+        row = log.intend(an_intent("block" if blocked else "allow", "" if blocked else f"question {number}"))
+        if number % 3 == 0:
+            log.close(row, Outcome("answered", 200, 10, 20))
+    return log
+
+
+def proof(path: Path, key: bytes = KEY) -> Proof:
+    chain = Chain(key)
+    with reading(path) as connection:
+        return list(verify(connection, chain, [HeadFile(path.with_suffix(".head"), chain).read()]))[-1]
+
+
+def told(broken: list[Broken]) -> list[tuple[str, str, int]]:
+    return [(one.fault, one.table, one.row) for one in broken]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.db"
+
+
+def put_in_place(path: Path, data: bytes) -> None:
+    """A file in the place of the log, which nobody has open."""
+    gc.collect()
+    for left in (path.with_name("audit.db-wal"), path.with_name("audit.db-shm")):
+        left.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def tampered(path: Path, *statements: str) -> None:
+    """Somebody who may write the file and knows how, but does not have the key."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_a_log_that_nobody_touched_is_intact(path: Path) -> None:
+    log = written(path)
+    found = proof(path)
+    assert found.intact and found.links == 1 + 6 + 4
+    log.intend(an_intent())
+    assert proof(path).head.seq == 12
+
+
+BEGINNING = (
+    "DELETE FROM chain WHERE seq < 4",
+    "DELETE FROM outbound WHERE id = 1",
+    "DELETE FROM outcome WHERE outbound_id = 1",
+    "DELETE FROM mark",
+)
+END = (
+    "DELETE FROM chain WHERE seq > 8",
+    "DELETE FROM outbound WHERE id > 4",
+    "DELETE FROM outcome WHERE outbound_id > 4",
+)
+COPIED = ", ".join(name for name in COVERED[FORM][OUTBOUND] if name != "id")
+MADE_UP = json.dumps({"seq": 3, "mac": "00112233445566778899aabbccddeeff", "outbound": 1})
+Places = list[tuple[str, str, int]]
+TAMPERED: dict[str, tuple[tuple[str, ...], Places]] = {
+    "an edited text": (("UPDATE outbound SET sent = 'other' WHERE id = 3",), [("edited", "outbound", 3)]),
+    "an edited verdict": (("UPDATE outbound SET verdict = 'redact' WHERE id = 1",), [("edited", "outbound", 1)]),
+    "an edited time": (("UPDATE outbound SET at_us = at_us + 1 WHERE id = 4",), [("edited", "outbound", 4)]),
+    "an edited end": (("UPDATE outcome SET outcome = 'refused' WHERE outbound_id = 1",), [("edited", "outcome", 1)]),
+    "an edited note": (("UPDATE mark SET detail = '{}'",), [("edited", "mark", 1)]),
+    "an edited MAC": (
+        ("UPDATE chain SET mac = zeroblob(16) WHERE seq = 4",),
+        [("edited", "outbound", 2), ("edited", "outcome", 2)],
+    ),
+    "a deleted row": (("DELETE FROM outbound WHERE id = 3",), [("missing", "outbound", 3)]),
+    "a deleted end": (("DELETE FROM outcome WHERE outbound_id = 4",), [("missing", "outcome", 4)]),
+    "a row deleted with its link": (
+        ("DELETE FROM outbound WHERE id = 3", "DELETE FROM chain WHERE kind = 1 AND ref = 3"),
+        [("missing", "", 0)],
+    ),
+    "a written row": (
+        (f"INSERT INTO outbound (id, {COPIED}) SELECT 77, {COPIED} FROM outbound WHERE id = 1",),
+        [("inserted", "outbound", 77)],
+    ),
+    "a written end": (("INSERT INTO outcome VALUES (3, 1, 'refused', 1, 1, 1)",), [("inserted", "outcome", 3)]),
+    "two rows in each other's place": (
+        (
+            "UPDATE outbound SET id = 99 WHERE id = 3",
+            "UPDATE outbound SET id = 3 WHERE id = 6",
+            "UPDATE outbound SET id = 6 WHERE id = 99",
+        ),
+        [("edited", "outbound", 3), ("edited", "outbound", 6)],
+    ),
+    "two links in each other's place": (
+        (
+            "UPDATE chain SET seq = 99 WHERE seq = 4",
+            "UPDATE chain SET seq = 4 WHERE seq = 6",
+            "UPDATE chain SET seq = 6 WHERE seq = 99",
+        ),
+        [("edited", "outbound", 3), ("edited", "outcome", 2), ("edited", "outbound", 2), ("edited", "outbound", 4)],
+    ),
+    "the last rows cut off": (END, [("truncated", "", 0)]),
+    "everything cut off": (
+        ("DELETE FROM chain", "DELETE FROM outbound", "DELETE FROM outcome", "DELETE FROM mark"),
+        [("truncated", "", 0)],
+    ),
+    "the beginning cut off": (BEGINNING, [("missing", "", 0)]),
+    "a made-up pruning": (
+        (*BEGINNING, f"INSERT INTO mark VALUES (2, 1, 'pruned', '{MADE_UP}')"),
+        [("edited", "outbound", 2), ("inserted", "mark", 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_was_done_to_the_log_is_told(path: Path, name: str) -> None:
+    statements, broken = TAMPERED[name]
+    written(path)
+    tampered(path, *statements)
+    found = proof(path)
+    assert not found.intact
+    assert told(found.broken) == broken
+
+
+def test_a_copy_that_was_written_on_in_the_place_of_the_log_is_a_fork(path: Path, tmp_path: Path) -> None:
+    """Each of the two is intact by itself, under the same key."""
+    log = written(path, 3)
+    log.shrink(0)
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    log.intend(an_intent(sent="ours"))
+    del log
+    theirs = AuditLog(copy, KEY)
+    for number in range(3):
+        theirs.intend(an_intent(sent=f"theirs {number}"))
+    assert proof(copy).intact
+    theirs.shrink(0)
+    put_in_place(path, copy.read_bytes())
+    assert told(proof(path).broken) == [("fork", "outbound", 4)]
+
+
+def test_an_old_copy_in_the_place_of_the_log_is_told_before_and_after_more_is_written(path: Path) -> None:
+    log = written(path)
+    log.shrink(0)
+    kept = path.read_bytes()
+    for _ in range(3):
+        log.intend(an_intent())
+    del log
+    put_in_place(path, kept)
+    before = proof(path)
+    assert [one.fault for one in before.broken] == ["truncated"]
+    reopened = AuditLog(path, KEY)
+    for _ in range(9):
+        reopened.intend(an_intent())
+    after = proof(path)
+    assert [one.fault for one in after.broken] == ["truncated"]
+    assert "records 12 to 14" in after.broken[0].detail
+
+
+def test_another_log_in_the_place_of_this_one_is_told(path: Path, tmp_path: Path) -> None:
+    written(path)
+    other = tmp_path / "other" / "audit.db"
+    written(other, 12)
+    written_over = AuditLog(other, KEY)
+    written_over.shrink(0)
+    put_in_place(path, other.read_bytes())
+    assert [one.fault for one in proof(path).broken] == ["fork"]
+
+
+def test_without_the_head_the_end_is_not_proven(path: Path) -> None:
+    written(path)
+    path.with_suffix(".head").unlink()
+    assert [one.fault for one in proof(path).broken] == ["unanchored"]
+
+
+def test_a_head_that_somebody_made_up_counts_as_none(path: Path) -> None:
+    written(path)
+    head = path.with_suffix(".head")
+    line = json.loads(head.read_text())
+    head.write_text(json.dumps({**line, "seq": 1}))
+    assert [one.fault for one in proof(path).broken] == ["unanchored"]
+
+
+def test_with_another_key_nothing_holds(path: Path) -> None:
+    written(path)
+    assert len(proof(path, b"x" * 32).broken) == 12
+
+
+def test_a_log_from_before_the_chain_is_linked_when_it_is_opened(path: Path) -> None:
+    written(path)
+    tampered(path, "DELETE FROM chain", "DELETE FROM mark")
+    for name in ("chain", "mark"):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"DROP TABLE {name}")
+            connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'chain_the_rows'")
+            connection.commit()
+    path.with_suffix(".head").unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for table, key in (("outbound", "id"), ("outcome", "outbound_id")):
+            from sparkgate.policy.audit_schema import APPEND_ONLY, refusal
+
+            for what in APPEND_ONLY:
+                connection.execute(refusal(table, key, what))
+    AuditLog(path, KEY)
+    found = proof(path)
+    assert found.intact and found.links == 11
+
+
+def aged(monkeypatch: pytest.MonkeyPatch, days_ago: float) -> None:
+    import time
+
+    at_ns = time.time_ns() - int(days_ago * DAY_US * 1000)
+    monkeypatch.setattr("sparkgate.policy.audit.time.time_ns", lambda: at_ns)
+
+
+def test_old_rows_are_pruned_and_the_rest_is_still_proven(path: Path) -> None:
+    log = written(path, 300)
+    with reading(path) as connection:
+        middle = newest(connection, limit=1, after=0)[0]["at_us"]
+        middle = connection.execute("SELECT at_us FROM outbound WHERE id = 200").fetchone()[0]
+    taken = list(prune(log, Limits(before_us=middle)))
+    assert sum(batch.rows for batch in taken) == 199 and {batch.why for batch in taken} == {"age"}
+    found = proof(path)
+    assert found.intact and found.pruned > 0
+    with reading(path) as connection:
+        assert [row["id"] for row in oldest_first(connection)] == list(range(200, 301))
+        assert connection.execute("SELECT count(*) FROM outbound_text").fetchone()[0] > 0
+        assert newest(connection, Filter(text="question 3"), limit=9) == []
+
+
+def test_what_is_done_to_a_pruned_log_shows_as_well(path: Path) -> None:
+    log = written(path, 60)
+    with reading(path) as connection:
+        middle = connection.execute("SELECT at_us FROM outbound WHERE id = 30").fetchone()[0]
+    list(prune(log, Limits(before_us=middle)))
+    tampered(path, "DELETE FROM outbound WHERE id = 31", "UPDATE outbound SET sent = 'x' WHERE id = 43")
+    assert told(proof(path).broken) == [("missing", "outbound", 31), ("edited", "outbound", 43)]
+
+
+def test_a_log_is_pruned_to_its_size_and_gives_the_space_back(path: Path) -> None:
+    log = AuditLog(path, KEY)
+    for _ in range(2500):
+        log.close(log.intend(an_intent(sent="x " * 400)), Outcome("answered", 200, 1, 1))
+    log.shrink(0)
+    before = path.stat().st_size
+    taken = list(prune(log, Limits(max_bytes=before // 4)))
+    assert {batch.why for batch in taken} == {"size"}
+    assert path.stat().st_size <= before // 2
+    assert proof(path).intact
+    assert log.intend(an_intent()) == 2501
+
+
+def test_the_newest_row_is_never_pruned(path: Path) -> None:
+    log = written(path, 9)
+    list(prune(log, Limits(before_us=2**60, max_bytes=1)))
+    with reading(path) as connection:
+        assert [row["id"] for row in newest(connection, limit=99)] == [9]
+    assert proof(path).intact
+
+
+FILTERS: dict[str, tuple[Filter, Callable[[dict[str, object]], bool]]] = {
+    "verdict": (Filter(verdict="block"), lambda row: row["verdict"] == "block"),
+    "rule": (Filter(rule="r1"), lambda row: row["id"] == 2),
+    "class": (Filter(cls="pii"), lambda row: True),
+    "text": (Filter(text="gated model"), lambda row: row["id"] == 3),
+    "text with signs": (Filter(text='"gated" OR -model*'), lambda row: False),
+    "session": (Filter(session="other"), lambda row: False),
+    "outcome": (Filter(outcome="unknown"), lambda row: row["id"] == 3),
+    "withheld": (Filter(withheld="ab"), lambda row: row["id"] == 2),
+    "all at once": (Filter(verdict="block", rule="r1", cls="pii", host="hermes"), lambda row: row["id"] == 2),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_rows_are_found_by_what_they_hold(path: Path, name: str) -> None:
+    log = AuditLog(path, KEY)
+    log.close(log.intend(an_intent(sent="a gated repo")), Outcome("answered", 200, 1, 1))
+    log.intend(an_intent("block", "", "r1", ("ab",)))
+    log.intend(an_intent(sent="the gated Model, please"))
+    wanted, meant = FILTERS[name]
+    with reading(path) as connection:
+        rows = newest(connection, limit=99)
+        assert newest(connection, wanted, limit=99) == [row for row in rows if meant(row)]
+        assert list(oldest_first(connection, wanted)) == [row for row in reversed(rows) if meant(row)]
