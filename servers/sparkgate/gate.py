@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
+FIRST_PRUNE_S, PRUNE_S = 60.0, 3600.0
 RECOVER_S = 10.0
 MAX_SESSIONS = 256
 FILES_WANTED = 4096
@@ -68,13 +69,15 @@ class Gate:
             self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         ready()
-        recovering = asyncio.create_task(self._keep_recovering())
+        upkeep = [asyncio.create_task(work) for work in (self._keep_recovering(), self._keep_pruning())]
         while not self.retiring or self.sessions or self._jobs:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stirred.wait(), WATCH_S)
             stirred.clear()
             self._watch()
-        recovering.cancel()
+        for work in upkeep:
+            work.cancel()
+        await asyncio.to_thread(self._close_log)
 
     @property
     def _jobs(self) -> int:
@@ -94,6 +97,31 @@ class Gate:
             except Exception as error:
                 log.error("recovery_fault", **log.describe(error))
             await asyncio.sleep(RECOVER_S)
+
+    async def _keep_pruning(self) -> None:
+        """Take away what the log is to keep no longer, soon after the start and every hour."""
+        import asyncio
+
+        from sparkgate import log
+
+        wait_s = FIRST_PRUNE_S
+        while not self.retiring:
+            await asyncio.sleep(wait_s)
+            wait_s = PRUNE_S
+            try:
+                rows = await asyncio.to_thread(self.services.prune_log, time.time_ns() // 1000)
+                if rows:
+                    log.info("log_pruned", rows=rows)
+            except Exception as error:
+                log.error("prune_fault", **log.describe(error))
+
+    def _close_log(self) -> None:
+        from sparkgate import log
+
+        try:
+            self.services.close_log()
+        except Exception as error:
+            log.error("log_not_closed", **log.describe(error))
 
     def _watch(self) -> None:
         if self.sessions or self._jobs:

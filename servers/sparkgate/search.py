@@ -13,6 +13,7 @@ from mcp.server.context import ServerRequestContext
 from sparkgate import searxng
 from sparkgate.brief import size_bytes
 from sparkgate.consent import asker
+from sparkgate.outbound_log import outbound_log_tool
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.egress import Ask, Failed, Permit, Refused, Request, Sent
 from sparkgate.searxng import Problem
@@ -64,7 +65,7 @@ SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
 def build(services: Services, caller: Caller) -> Server[Any]:
     """The search server for one connection."""
-    tools = [web_search_tool(services, caller)]
+    tools = [web_search_tool(services, caller), outbound_log_tool(services, caller)]
     return build_server("sparksearch", "Private web search", INSTRUCTIONS, tools, services.warning)
 
 

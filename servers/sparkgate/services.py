@@ -24,6 +24,7 @@ from sparkgate.policy.known.sources import Places
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError
+from sparkgate.policy.trail.prune import Limits, prune
 from sparkgate.settings import AuditSettings, Settings, SettingsError, load
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_NOTE_CHARS = 400
 STALE = "the policy on disk cannot be used, and the last good one is in force: {error}"
+NO_HEAD = "the head of the log cannot be kept outside it, so rows taken off its end would not be missed"
+DAY_US = 86_400_000_000
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
 
@@ -113,10 +116,29 @@ class Services:
             return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
 
     def warning(self) -> str:
-        """What every answer must say: a policy that is not the one on disk, and places that could not be read."""
+        """What every answer must say: a policy that is not the one on disk, places not read, a log without its head."""
         notes = self._protected.notes if self._protected else ()
         told = f"what must not leave is not all known: {'; '.join(notes)}"[:MAX_NOTE_CHARS] if notes else ""
-        return "; ".join(filter(None, (self.policy_fault, told)))
+        kept = "" if self._log is None or self._log.is_anchored else NO_HEAD
+        return "; ".join(filter(None, (self.policy_fault, told, kept)))
+
+    def prune_log(self, now_us: int) -> int:
+        """Take away the rows that the settings keep no longer; how many.
+
+        Raises:
+            LogUnavailable: the log cannot be written.
+        """
+        if self._log is None or self._live is None:
+            return 0
+        keep = self._live.settings.audit
+        before_us = now_us - keep.keep_days * DAY_US if keep.keep_days else None
+        limits = Limits(before_us, keep.max_megabytes * 10**6 or None)
+        return sum(batch.rows for batch in prune(self._log, limits))
+
+    def close_log(self) -> None:
+        """Tell the system's log where the log ends, as this process does. Raises LogUnavailable."""
+        if self._log is not None:
+            self._log.anchor()
 
     def _files(self) -> Iterable[Path]:
         folder = self.config.parent

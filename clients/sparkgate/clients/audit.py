@@ -14,6 +14,9 @@ COMMANDS: dict[str, str] = {
     "verify": "sparkgate.clients.audit_proof:verify",
     "accept": "sparkgate.clients.audit_proof:accept",
     "prune": "sparkgate.clients.audit_prune:prune",
+    "export": "sparkgate.clients.audit_export:export",
+    "ship": "sparkgate.clients.audit_ship:ship",
+    "web": "sparkgate.clients.audit_web.command:web",
 }
 """Name of a command → module:attribute."""
 

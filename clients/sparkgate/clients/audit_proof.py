@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,10 +15,12 @@ from sparkgate.clients.output import console, fail, print_json
 from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
+    from sparkgate.policy.trail.chain import Chain
     from sparkgate.policy.trail.head import Anchor
     from sparkgate.policy.trail.verify import Proof
 
 SHOWN = 20
+JOURNAL_LINES, JOURNAL_S = 1000, 10.0
 
 
 @click.command()
@@ -28,8 +31,8 @@ def verify(db: Path | None, told: tuple[str, ...], as_json: bool) -> None:
     """Prove that the log holds what was written, all of it and in order; exit code 1 with the first bad row when not.
 
     Told apart: an edited row, a missing one, one that the log did not write, a fork, and an end that was cut off. The
-    last link is kept beside the log in audit.head (or where `[audit] head_file` says), and told to the system's log;
-    `journalctl -t sparkgate-audit` shows the heads there.
+    last link is kept beside the log in audit.head (or where `[audit] head_file` says), and told to the system log. The
+    journal is asked by itself; where there is none, give a head from /var/log with --head.
 
     \b
     Examples:
@@ -77,7 +80,7 @@ def _proof(path: Path, told: Sequence[str], *, quiet: bool) -> Proof:
     if not path.exists():
         fail(f"there is no log at {path}")
     chain = Chain(_key())
-    anchors = [HeadFile(_head_path(), chain).read(), *(_anchor(one) for one in told)]
+    anchors = [HeadFile(_head_path(), chain).read(), *(_anchor(one) for one in told), *_journal(chain)]
     proof = Proof()
     try:
         with reading(path) as connection:
@@ -89,6 +92,18 @@ def _proof(path: Path, told: Sequence[str], *, quiet: bool) -> Proof:
     except LogUnavailable as error:
         fail(str(error))
     return proof
+
+
+def _journal(chain: Chain) -> list[Anchor]:
+    """The heads that the journal has; none where there is no journal, or it may not be read."""
+    from sparkgate.policy.trail.head import IDENT, heads_told
+
+    argv = ["journalctl", "-t", IDENT, "-o", "cat", "-n", str(JOURNAL_LINES), "--no-pager", "-q"]
+    try:
+        ran = subprocess.run(argv, capture_output=True, text=True, timeout=JOURNAL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return []
+    return heads_told(ran.stdout, chain)
 
 
 def _anchor(told: str) -> Anchor:

@@ -41,8 +41,32 @@ BUSY_TIMEOUT_S = 5.0
 """Longest wait for another thread, and then for another process, that writes."""
 
 
+DAMAGED = (
+    "it is damaged: `sparkgate gate stop`, move it away and keep it, and the next query begins a new one; "
+    "`sparkgate audit verify` goes on telling of the break until `sparkgate audit accept`"
+)
+
+
 class LogUnavailable(Exception):
     """The log cannot be read or written. Nothing may leave while that is so."""
+
+
+WAY_OUT: Mapping[str, str] = {
+    "SQLITE_BUSY": "another program holds it; nothing leaves until it lets go",
+    "SQLITE_FULL": "the disk is full; free some space, nothing leaves until there is some",
+    "SQLITE_READONLY": "this user may not write it",
+    "SQLITE_CANTOPEN": "this user may not write its folder",
+    "SQLITE_IOERR": "the disk does not take it; it may be full, the system's log says more",
+    "SQLITE_NOTADB": DAMAGED,
+    "SQLITE_CORRUPT": DAMAGED,
+}
+"""How the name of an error of SQLite begins → what a person can do."""
+
+
+def way_out(error: Exception) -> str:
+    """What can be done, to follow a message; "" where there is nothing to say."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return next((f"; {told}" for start, told in WAY_OUT.items() if name.startswith(start)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +137,19 @@ class AuditLog:
             with self._transaction(full=True) as connection:
                 self._begin(connection)
         except (OSError, sqlite3.Error) as error:
-            raise LogUnavailable(f"cannot open the log {path}: {error}") from error
+            raise LogUnavailable(f"cannot open the log {path}: {error}{way_out(error)}") from error
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Link rows that were there before the chain, and note a file that is behind its own head."""
-        head = _head(connection)
-        if not head.seq:
+        found = _head(connection).seq
+        if not found:
             self._mark(connection, "begun", {"log": secrets.token_hex(16)})
             for kind, table, key in ((OUTBOUND, "outbound", "id"), (OUTCOME, "outcome", "outbound_id")):
                 for row in _dicts(connection, f"SELECT * FROM {table} ORDER BY {key}"):
                     self._link(connection, kind, row)
-            return
         kept = self._head.read()
-        if kept and kept.head.seq > head.seq:
-            told = {"kept": kept.head.seq, "mac": kept.head.mac.hex(), "found": head.seq}
-            self._mark(connection, "behind", told)
+        if kept and kept.head.seq > found:
+            self._mark(connection, "behind", {"kept": kept.head.seq, "mac": kept.head.mac.hex(), "found": found})
             self._head.rewind(_head(connection))
 
     def fingerprint(self, value: str) -> str:
@@ -195,7 +217,9 @@ class AuditLog:
                 self._db.conn.executescript(f"PRAGMA incremental_vacuum({pages})")
                 self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except sqlite3.Error as error:
-                raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
+                raise LogUnavailable(
+                    f"cannot write the log {self.path}: {type(error).__name__}{way_out(error)}"
+                ) from error
 
     def anchor(self) -> None:
         """Tell the system's log which link is the last, now. Raises LogUnavailable."""
@@ -258,7 +282,7 @@ class AuditLog:
                 head = _head(connection)
             self._keep_head(head)
         except sqlite3.Error as error:
-            raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}") from error
+            raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}{way_out(error)}") from error
         finally:
             self._lock.release()
 

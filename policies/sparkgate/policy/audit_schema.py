@@ -161,3 +161,9 @@ def find_the_rows(db: Database) -> None:
     added = "; ".join(statement.format(row="NEW", source="", join="FROM") for statement in FILL)
     db.execute(f"CREATE TRIGGER outbound_found AFTER INSERT ON outbound BEGIN {added}; END")
     db.execute(f"CREATE TRIGGER outbound_forgotten AFTER DELETE ON outbound BEGIN {'; '.join(EMPTY)}; END")
+
+
+@migration()
+def remember_what_was_shipped(db: Database) -> None:
+    """Up to which row each collector has the log."""
+    db.execute("CREATE TABLE cursor (name TEXT PRIMARY KEY, outbound_id INTEGER NOT NULL) STRICT, WITHOUT ROWID")

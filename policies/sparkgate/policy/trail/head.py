@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import syslog
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ LINE_BYTES = 160
 """Of the file, always: it is written in place, as its folder may belong to somebody else."""
 SYSLOG_EVERY_S = 600.0
 IDENT = "sparkgate-audit"
+_TOLD = re.compile(r"head (?P<seq>\d{1,18}):(?P<mac>[0-9a-f]{32}) signed (?P<signed>[0-9a-f]{32})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,16 @@ class HeadFile:
             return Anchor(head, float(told["at"])) if self._chain.is_signed(head, str(told["signed"])) else None
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
+
+
+def heads_told(text: str, chain: Chain) -> list[Anchor]:
+    """The heads in lines that `SystemLog` wrote, those that were signed with this key."""
+    found = []
+    for told in _TOLD.finditer(text):
+        head = Head(int(told["seq"]), bytes.fromhex(told["mac"]))
+        if chain.is_signed(head, told["signed"]):
+            found.append(Anchor(head, 0.0))
+    return found
 
 
 class SystemLog:
