@@ -13,7 +13,8 @@ import pytest
 from box import Box, Host, a_box
 from fake_searxng import FakeSearxng
 
-from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome, way_out
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
+from sparkgate.policy.trail.file import way_out
 from sparkgate.policy.trail.read import newest, reading
 
 KEY = b"k" * 32

@@ -6,6 +6,7 @@ import gc
 import json
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, Outcome
+from sparkgate.policy.guard import Guard
 from sparkgate.policy.trail.chain import COVERED, FORM, OUTBOUND, Chain
-from sparkgate.policy.trail.head import HeadFile
+from sparkgate.policy.trail.head import HeadFile, heads_told
 from sparkgate.policy.trail.prune import Limits, prune
 from sparkgate.policy.trail.read import Filter, newest, oldest_first, reading
 from sparkgate.policy.trail.verify import Broken, Proof, verify
+from sparkgate.services import Services
 
 KEY = b"k" * 32
 DAY_US = 86_400_000_000
@@ -238,17 +241,9 @@ def test_a_log_from_before_the_chain_is_linked_when_it_is_opened(path: Path) -> 
     assert found.intact and found.links == 11
 
 
-def aged(monkeypatch: pytest.MonkeyPatch, days_ago: float) -> None:
-    import time
-
-    at_ns = time.time_ns() - int(days_ago * DAY_US * 1000)
-    monkeypatch.setattr("sparkgate.policy.audit.time.time_ns", lambda: at_ns)
-
-
 def test_old_rows_are_pruned_and_the_rest_is_still_proven(path: Path) -> None:
     log = written(path, 300)
     with reading(path) as connection:
-        middle = newest(connection, limit=1, after=0)[0]["at_us"]
         middle = connection.execute("SELECT at_us FROM outbound WHERE id = 200").fetchone()[0]
     taken = list(prune(log, Limits(before_us=middle)))
     assert sum(batch.rows for batch in taken) == 199 and {batch.why for batch in taken} == {"age"}
@@ -314,3 +309,34 @@ def test_rows_are_found_by_what_they_hold(path: Path, name: str) -> None:
         rows = newest(connection, limit=99)
         assert newest(connection, wanted, limit=99) == [row for row in rows if meant(row)]
         assert list(oldest_first(connection, wanted)) == [row for row in reversed(rows) if meant(row)]
+
+
+def test_the_gate_prunes_what_the_settings_keep_no_longer(tmp_path: Path) -> None:
+    config, state = tmp_path / "config.toml", tmp_path / "state"
+    config.write_text("[audit]\nkeep_days = 30\n")
+    services = Services(config, state, Guard())
+    assert services.prune_log(0) == 0
+    log = services.live().egress.log
+    for number in range(5):
+        log.intend(an_intent(sent=f"question {number}"))
+    now_us = time.time_ns() // 1000
+    assert services.prune_log(now_us + 29 * DAY_US) == 0
+    assert services.prune_log(now_us + 31 * DAY_US) == 4
+    key = (state / "keys" / "audit.key").read_bytes()
+    assert proof(state / "audit.db", key).intact
+
+
+def test_the_head_is_told_to_the_system_log_now_and_then_and_when_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sparkgate.policy.trail.head.syslog.syslog", lambda _priority, line: told.append(line))
+    log = AuditLog(path, KEY, tell_syslog=True)
+    for _ in range(20):
+        log.intend(an_intent())
+    assert len(told) == 1
+    log.anchor()
+    heads = heads_told("\n".join(told), Chain(KEY))
+    assert [one.head.seq for one in heads] == [1, 21]
+    assert heads[-1].head == proof(path).head
+    assert heads_told("\n".join(told), Chain(b"x" * 32)) == []

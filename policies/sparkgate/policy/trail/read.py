@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate.policy.audit import LogUnavailable
+from sparkgate.policy.trail.file import BUSY_TIMEOUT_S
 
-BUSY_TIMEOUT_S = 5.0
 PAGE_ROWS = 1000
 """Read at once: a longer read would keep the writer's WAL from being used again."""
 
