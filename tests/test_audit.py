@@ -482,8 +482,10 @@ def test_a_log_that_was_replaced_under_us_takes_no_rows_into_nowhere(log: AuditL
     assert row in [found["id"] for found in read_rows(path)]
 
 
-def test_a_log_that_somebody_holds_for_long_is_refused_in_the_end(log: AuditLog, raw: sqlite3.Connection) -> None:
-    log._db.conn.execute("PRAGMA busy_timeout = 1")
+def test_a_log_that_somebody_holds_for_long_is_refused_in_the_end(
+    log: AuditLog, raw: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkgate.policy.audit.BUSY_TIMEOUT_S", 0.01)
     raw.execute("BEGIN IMMEDIATE")
     with pytest.raises(LogUnavailable):
         log.intend(an_intent())

@@ -299,7 +299,7 @@ def test_two_rules_of_the_operator_with_one_name_are_refused(tmp_path: Path) -> 
     path = tmp_path / "rules" / "mine.toml"
     path.parent.mkdir()
     path.write_text(2 * ("[[rule]]\n" + "".join(f"{name} = {text}\n" for name, text in RULE.items())))
-    with pytest.raises(RuleError, match="two rules are called"):
+    with pytest.raises(RuleError, match="two are called"):
         Policy.from_folder(tmp_path)
 
 

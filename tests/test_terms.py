@@ -346,7 +346,7 @@ def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
 
 def test_a_mistake_in_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "terms.toml").write_text("[[term]]\nname = 'A'\n", encoding="utf-8")
-    with pytest.raises(RuleError, match="term 1 needs a name of at least two characters"):
+    with pytest.raises(RuleError, match="term 1: needs a name of at least two characters"):
         load_terms(tmp_path / "terms.toml")
 
 

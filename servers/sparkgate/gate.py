@@ -325,6 +325,8 @@ def _services(config: str) -> Services:
     os.umask(0o077)
     paths.private_dir(os.path.realpath(paths.state_dir()))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # What a query held, and what was withheld from it, would stand in a core file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES_WANTED)), hard))
     log.capture_libraries()
     guard = Guard()

@@ -193,7 +193,9 @@ class Services:
             self._log = self._log or self._opened_log(key, settings.audit)
         except SettingsError as error:
             raise NotReady("config_error", str(error)) from error
-        except (RuleError, FolderError) as error:
+        except RuleError as error:
+            raise NotReady("policy_error", error.public) from error
+        except FolderError as error:
             raise NotReady("policy_error", str(error)) from error
         except OSError as error:
             raise NotReady("policy_error", f"{error.filename} cannot be used: {error.strerror}") from error

@@ -10,9 +10,8 @@ from urllib.parse import quote
 
 import click
 
-from sparkgate.clients.audit_rows import LISTED, filtered, reading, table, wanted
-from sparkgate.clients.output import console, fail, print_json
-from sparkgate.settings import state_dir
+from sparkgate.clients.audit_rows import LISTED, filtered, log_key, reading, table, wanted
+from sparkgate.clients.output import console, print_json
 
 AS: Mapping[str, Callable[[str], str]] = {
     "as it is": lambda value: value,
@@ -70,10 +69,7 @@ def _withheld(limit: int, options: Mapping[str, str | None]) -> list[dict[str, A
     value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     if not value:
         raise click.UsageError("standard input holds no value")
-    try:
-        key = (state_dir() / "keys" / "audit.key").read_bytes()
-    except OSError as error:
-        fail(f"the key of the digests cannot be read: {error.strerror}")
+    key = log_key()
     found: dict[int, dict[str, Any]] = {}
     with reading() as connection:
         for how, form in AS.items():

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparkgate.clients.audit_rows import log_path
+from sparkgate.clients.audit_rows import head_path, log_key, log_path
 from sparkgate.clients.output import console, fail, print_json
-from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
     from sparkgate.policy.trail.chain import Chain
@@ -62,7 +61,7 @@ def accept(reason: str) -> None:
     if proof.intact:
         fail("there is nothing to accept: the log is intact")
     try:
-        log = AuditLog(log_path(), _key(), head=_head_path())
+        log = AuditLog(log_path(), log_key(), head=head_path())
         log.mark("accepted", {"reason": reason, "broken": [one.told() for one in proof.broken]})
     except LogUnavailable as error:
         fail(str(error))
@@ -79,8 +78,8 @@ def _proof(path: Path, told: Sequence[str], *, quiet: bool) -> Proof:
 
     if not path.exists():
         fail(f"there is no log at {path}")
-    chain = Chain(_key())
-    anchors = [HeadFile(_head_path(), chain).read(), *(_anchor(one) for one in told), *_journal(chain)]
+    chain = Chain(log_key())
+    anchors = [HeadFile(head_path(), chain).read(), *(_anchor(one) for one in told), *_journal(chain)]
     proof = Proof()
     try:
         with reading(path) as connection:
@@ -115,23 +114,6 @@ def _anchor(told: str) -> Anchor:
         return Anchor(Head(int(seq), bytes.fromhex(mac)), 0.0)
     except ValueError as error:
         raise click.UsageError(f"--head {told!r} is not SEQ:MAC as the journal has it") from error
-
-
-def _key() -> bytes:
-    try:
-        return (state_dir() / "keys" / "audit.key").read_bytes()
-    except OSError as error:
-        fail(f"the key of the log cannot be read: {error.strerror}; without it nothing can be proven")
-
-
-def _head_path() -> Path:
-    from sparkgate.settings import SettingsError, load
-
-    try:
-        named = load().audit.head_file
-    except SettingsError as error:
-        fail(str(error))
-    return Path(named).expanduser() if named else log_path().with_suffix(".head")
 
 
 def _public(proof: Proof) -> dict[str, object]:

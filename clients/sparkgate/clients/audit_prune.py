@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sparkgate.clients.audit_rows import log_path, reading
+from sparkgate.clients.audit_rows import head_path, log_key, log_path, reading
 from sparkgate.clients.output import console, fail, print_json
-from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
     from sparkgate.policy.trail.prune import Limits
@@ -54,15 +53,13 @@ def prune(older_than: str | None, max_size: str | None, dry_run: bool, yes: bool
         click.confirm("Rows that are pruned are gone for good. Go on?", abort=True)
     taken = 0
     try:
-        log = AuditLog(log_path(), (state_dir() / "keys" / "audit.key").read_bytes())
+        log = AuditLog(log_path(), log_key(), head=head_path())
         with console(to_stderr=True).status("") as status:
             for batch in pruned(log, limits):
                 taken += batch.rows
                 status.update(f"{taken:,} rows")
     except LogUnavailable as error:
         fail(f"{error}; {taken:,} rows are gone")
-    except OSError as error:
-        fail(f"the key of the log cannot be read: {error.strerror}")
     print_json({"rows": taken}) if as_json else click.echo(f"{taken:,} rows are gone")
 
 

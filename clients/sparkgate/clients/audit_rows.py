@@ -65,6 +65,25 @@ def log_path() -> Path:
     return state_dir() / "audit.db"
 
 
+def head_path() -> Path:
+    """Where the last link is kept; exits 1 when the settings cannot be used."""
+    from sparkgate.settings import SettingsError, load
+
+    try:
+        named = load().audit.head_file
+    except SettingsError as error:
+        fail(str(error))
+    return Path(named).expanduser() if named else log_path().with_suffix(".head")
+
+
+def log_key() -> bytes:
+    """The secret of the log; exits 1 when it cannot be read."""
+    try:
+        return (state_dir() / "keys" / "audit.key").read_bytes()
+    except OSError as error:
+        fail(f"the key of the log cannot be read: {error.strerror}; without it nothing can be proven or found")
+
+
 @contextmanager
 def reading() -> Iterator[sqlite3.Connection]:
     """The log, read-only; exits 1 when there is none yet or it cannot be read."""

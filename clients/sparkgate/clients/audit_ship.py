@@ -14,7 +14,6 @@ import click
 
 from sparkgate.clients.audit_rows import log_path, wanted
 from sparkgate.clients.output import fail
-from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
     from sparkgate.policy.trail.read import Filter
@@ -146,18 +145,17 @@ def _say(line: str) -> None:
 
 def _wait_for_the_log(interval: float, *, once: bool) -> None:
     """Until something was asked to leave; then the log is brought up to date."""
-    from sparkgate.policy.audit import AuditLog, LogUnavailable
+    from sparkgate.policy.audit import LogUnavailable
+    from sparkgate.policy.trail.ship import prepare
 
     while not log_path().exists():
         if once:
             fail("there is no log yet: nothing has been asked to leave")
         time.sleep(interval)
     try:
-        AuditLog(log_path(), (state_dir() / "keys" / "audit.key").read_bytes())
+        prepare(log_path())
     except LogUnavailable as error:
         fail(str(error))
-    except OSError as error:
-        fail(f"the key of the log cannot be read: {error.strerror}")
 
 
 def _collector(url: str, headers: dict[str, str], timeout_s: float) -> Send:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import random
 import secrets
 import sqlite3
 import threading
@@ -24,12 +25,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from sparkgate.policy.trail.chain import FORM, MARK, OUTBOUND, OUTCOME, Chain, Head, Kind, covered
 from sparkgate.policy.trail.file import BUSY_TIMEOUT_S, open_log, way_out
 from sparkgate.policy.trail.head import HeadFile, SystemLog
 
+LOOK_AGAIN_S = (0.0005, 0.003)
+"""Shortest and longest pause of a writer that another one keeps waiting."""
 Result = TypeVar("Result")
 Mark = Callable[[str, Mapping[str, Any]], None]
 """(what, detail) → a mark in the chain."""
@@ -103,6 +107,7 @@ class AuditLog:
         try:
             self._db = open_log(path)
             weakref.finalize(self, self._db.conn.close)
+            self._db.conn.execute("PRAGMA busy_timeout = 0")  # `_begin` waits
             self._inode = path.stat().st_ino
             with self._transaction(full=True) as connection:
                 self._begin(connection)
@@ -247,7 +252,7 @@ class AuditLog:
             if full is not self._is_full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._is_full = full
-            with _committed(connection):
+            with _committed(connection, monotonic() + BUSY_TIMEOUT_S):
                 yield connection
                 head = _head(connection)
             self._keep_head(head)
@@ -258,14 +263,29 @@ class AuditLog:
 
 
 @contextmanager
-def _committed(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+def _committed(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
+    _begin(connection, deadline)
     try:
         yield
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """Begin to write, when nobody else does.
+
+    SQLite itself waits longer and longer, and of many writers the newest wins; looking again soon is fair to all.
+    """
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(*LOOK_AGAIN_S))
 
 
 def _columns(intent: Intent) -> dict[str, Any]:

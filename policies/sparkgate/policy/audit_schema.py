@@ -97,17 +97,18 @@ INDEXES = (
     "CREATE TABLE withheld (digest TEXT NOT NULL, outbound_id INTEGER NOT NULL, PRIMARY KEY (digest, outbound_id)) "
     "STRICT, WITHOUT ROWID",
     "CREATE INDEX outbound_by_time ON outbound (at_us, verdict, tool, host, destination, decision_us)",
+    "CREATE INDEX outcome_by_end ON outcome (outcome, outbound_id)",
     "CREATE INDEX outbound_stopped ON outbound (verdict, id) WHERE verdict <> 'allow'",
 )
 """What rows are found by. All of it can be made anew from the rows."""
 FILL = (
-    "INSERT INTO outbound_text (rowid, sent) SELECT {row}.id, {row}.sent {source} WHERE {row}.sent <> ''",
+    "INSERT INTO outbound_text (rowid, sent) SELECT {row}.id, {row}.sent {source}",
     "INSERT OR IGNORE INTO finding SELECT json_extract(one.value, '$.rule'), "
     "ifnull(json_extract(one.value, '$.class'), ''), {row}.id {source}{join} json_each({row}.findings) AS one",
     "INSERT OR IGNORE INTO withheld SELECT one.value, {row}.id {source}{join} json_each({row}.withheld) AS one",
 )
 EMPTY = (
-    "INSERT INTO outbound_text (outbound_text, rowid, sent) SELECT 'delete', OLD.id, OLD.sent WHERE OLD.sent <> ''",
+    "INSERT INTO outbound_text (outbound_text, rowid, sent) VALUES ('delete', OLD.id, OLD.sent)",
     "DELETE FROM finding WHERE outbound_id = OLD.id AND rule IN "
     "(SELECT json_extract(one.value, '$.rule') FROM json_each(OLD.findings) AS one)",
     "DELETE FROM withheld WHERE outbound_id = OLD.id AND digest IN "

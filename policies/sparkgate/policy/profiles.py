@@ -138,7 +138,7 @@ def _profile(table: Mapping[str, Any], label: str, names: set[str]) -> Profile:
     where = _where(table, label)
     verdicts = {name: told for name, told in table.items() if name not in ("tool", "destination")}
     if not verdicts:
-        raise RuleError(f"{label} gives no verdict: name a class or a rule")
+        raise RuleError(f"{label}: gives no verdict: name a class or a rule")
     for name, told in verdicts.items():
         if name not in names:
             raise RuleError(f"{label}: {name!r} is no class ({', '.join(CLASSES)}) and no rule")
@@ -151,12 +151,12 @@ def _exemption(table: Mapping[str, Any], label: str, names: set[str]) -> Exempti
     unknown = set(table) - {"tool", "destination", "text", "rule", "reason", "until"}
     text, rule, reason, until = (table.get(name, "") for name in ("text", "rule", "reason", "until"))
     if unknown:
-        raise RuleError(f"{label} does not know {sorted(unknown)}")
+        raise RuleError(f"{label}: does not know {sorted(unknown)}")
     if not all(isinstance(one, str) for one in (text, rule, reason)):
         raise RuleError(f"{label}: text, rule and reason are texts in quotes")
     text, reason = text.strip(), reason.strip()
     if not reason or not (text or rule):
-        raise RuleError(f"{label} needs a reason, and a text or a rule that may pass")
+        raise RuleError(f"{label}: needs a reason, and a text or a rule that may pass")
     if rule and rule not in names:
         raise RuleError(f"{label}: there is no rule {rule!r}; `sparkgate policy rules` lists them")
     if until != "" and type(until) is not datetime.date:

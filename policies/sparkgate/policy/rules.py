@@ -27,7 +27,12 @@ LISTS = ("keywords", "leaks", "clean", "checks")
 
 
 class RuleError(ValueError):
-    """A rule file that cannot be used; the message names file, rule and the way out."""
+    """A rule file that cannot be used; the message begins with the file, and names the rule and the way out."""
+
+    @property
+    def public(self) -> str:
+        """The same for an agent and the log: no word of what the file holds, which may be what must not leave."""
+        return f"{str(self).partition(': ')[0]} cannot be used; `sparkgate policy test` in a terminal says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Rulebook:
         seen: set[str] = set()
         for index, rule in enumerate(self.rules):
             if rule.id in seen:
-                raise RuleError(f"two rules are called {rule.id!r}; rename one of them")
+                raise RuleError(f"the rules: two are called {rule.id!r}; rename one of them")
             seen.add(rule.id)
             for keyword in rule.keywords:
                 by_keyword.setdefault(keyword, []).append(index)

@@ -121,9 +121,9 @@ def _term(table: Mapping[str, Any], path: Path, number: int) -> Term:
     name, verdict = table.get("name"), table.get("verdict", "redact")
     where = f"{path}: term {number}"
     if not isinstance(name, str) or len(name.strip()) < 2:
-        raise RuleError(f"{where} needs a name of at least two characters")
+        raise RuleError(f"{where}: needs a name of at least two characters")
     if set(table) - KNOWN:
-        raise RuleError(f"{where} does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
+        raise RuleError(f"{where}: does not know {sorted(set(table) - KNOWN)} (known: {sorted(KNOWN)})")
     if verdict not in ("redact", "ask", "block"):
         raise RuleError(f"{where}: verdict is redact, ask or block")
     near = tuple(word.casefold() for word in _texts(table, "near", where))

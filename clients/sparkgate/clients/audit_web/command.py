@@ -24,7 +24,7 @@ MAX_CONNECTIONS = 64
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), help="Port; 0 is any free one.  [default: 8001 or the next free]"
+    "--port", type=click.IntRange(0, 65_535), help="Port; 0 is any free one. [default: 8001 or the next free]"
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open it in the browser of this machine.")
 def web(port: int | None, opens: bool) -> None:
@@ -38,7 +38,7 @@ def web(port: int | None, opens: bool) -> None:
     if not all(map(find_spec, NEEDED)):
         fail("these pages are made with Datasette, which is not installed: pip install 'sparkgate[web]'")
     with reading() as connection:
-        connection.execute("SELECT 1 FROM outbound, outcome, finding, outbound_text LIMIT 1")
+        connection.execute("SELECT 1 FROM outbound, outcome, finding, outbound_text WHERE 0")
     serve(log_path(), port, opens=opens)
 
 

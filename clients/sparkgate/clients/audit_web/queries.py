@@ -52,15 +52,16 @@ QUERIES: Mapping[str, tuple[str, str, str]] = {
         "Search the text that left",
         "Rows with all of these words in what left. The newest first.",
         f"SELECT {ROW}, outbound.verdict, outbound.sent, outbound.session FROM outbound\n"
-        "WHERE outbound.id IN (SELECT rowid FROM outbound_text\n"
-        "  WHERE outbound_text MATCH CASE WHEN trim(:words) = '' THEN '\"\"' ELSE escape_fts(:words) END)\n"
+        "WHERE outbound.id IN (SELECT rowid FROM outbound_text WHERE outbound_text MATCH escape_fts(:words))\n"
         "ORDER BY outbound.id DESC",
     ),
     "sessions": (
         "Sessions",
         "Every session with its rows, the newest first.",
-        "SELECT session, count(*) AS rows, min(at_us) AS first_us, max(at_us) AS last_us, host,\n"
-        "  sum(verdict = 'block') AS blocked\nFROM outbound GROUP BY session ORDER BY max(id) DESC",
+        "SELECT found.session, found.rows, begun.host, begun.at_us AS first_us, ended.at_us AS last_us\n"
+        "FROM (SELECT session, count(*) AS rows, min(id) AS first, max(id) AS last FROM outbound GROUP BY session)\n"
+        "  AS found JOIN outbound AS begun ON begun.id = first JOIN outbound AS ended ON ended.id = last\n"
+        "ORDER BY last DESC",
     ),
 }
 """Name → title, what it shows, SQL."""

@@ -26,7 +26,6 @@ NEEDED_PLUGINS = (
     PLUGIN,
     "datasette.facets",
     "datasette.filters",
-    "datasette.sql_functions",
     "datasette.default_permissions",
     "datasette.blob_renderer",
     "datasette.forbidden",
@@ -67,6 +66,13 @@ class ReadOnly(Exception):
     """Something wanted to write to the log."""
 
 
+class Site(Datasette):  # type: ignore[misc]
+    """Datasette without its catalogue of all tables, which is kept in memory and which nobody may see here."""
+
+    async def refresh_schemas(self) -> None:
+        return
+
+
 class Log(Database):  # type: ignore[misc]
     """The log for Datasette: every connection of it can read, and nothing else."""
 
@@ -102,22 +108,23 @@ def _authorized(action: int, first: str | None, second: str | None, *_: str | No
     return int(sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY)
 
 
-def make_site(path: Path) -> Any:
+def make_site(path: Path) -> Site:
     """A Datasette instance that serves one log and nothing else."""
     _only_needed_plugins()
-    made = Datasette(
+    made = Site(
         metadata=metadata(),
         settings=SETTINGS,
         template_dir=str(HERE / "templates"),
         static_mounts=[("assets", str(HERE / "static"))],
     )
-    made.remove_database("_memory")
+    for own in list(made.databases):
+        made.remove_database(own)
     made.add_database(Log(made, str(path)), name=DATABASE)
     return made
 
 
 @contextmanager
-def opened_site(path: Path) -> Iterator[Any]:
+def opened_site(path: Path) -> Iterator[Site]:
     """A Datasette instance that is closed in the end, with its threads and connections."""
     made = make_site(path)
     try:
@@ -135,7 +142,7 @@ def _only_needed_plugins() -> None:
             pm.unregister(name=name)
     if not pm.has_plugin(PLUGIN):
         plugin = ModuleType(PLUGIN)
-        hooks = (asgi_wrapper, register_routes, extra_template_vars, handle_exception, render_cell)
+        hooks = (asgi_wrapper, prepare_connection, register_routes, extra_template_vars, handle_exception, render_cell)
         vars(plugin).update({hook.__name__: hookimpl(hook) for hook in hooks})
         pm.register(plugin, PLUGIN)
 
@@ -147,6 +154,17 @@ def asgi_wrapper() -> Any:
         return guarded(app)
 
     return wrapped
+
+
+def prepare_connection(conn: Any) -> None:
+    """The function that Datasette's search and the saved one call."""
+    conn.create_function("escape_fts", 1, phrases, deterministic=True)
+
+
+def phrases(words: object) -> str:
+    """Each word as a phrase of FTS5, so that no sign in it is an operator; a phrase without words finds nothing."""
+    found = str(words or "").replace("\0", " ").replace('"', '""').split()
+    return " ".join(f'"{word}"' for word in found) or '""'
 
 
 def register_routes() -> list[tuple[str, Any]]:
@@ -161,6 +179,8 @@ def handle_exception(datasette: Any, request: Any, exception: Exception) -> Any:
     """The page of an error. Datasette's own prints the values of all variables to the terminal as well."""
     status = int(getattr(exception, "status", 500))
     told = getattr(exception, "message", None) or (exception.args[0] if exception.args else type(exception).__name__)
+    if getattr(exception, "message_is_html", False):
+        told = "This took longer than is allowed here, and was stopped."
     found = {"status": status, "title": getattr(exception, "title", None), "error": str(told)}
 
     async def answer() -> Any:

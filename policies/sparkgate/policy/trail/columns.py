@@ -32,7 +32,7 @@ COLUMNS: Mapping[str, Holds] = {
     "bytes": "integer",
     "elapsed_us": "integer",
 }
-"""Those of `sparkgate.policy.trail.read.ROWS`, where `at` stands for `at_us`."""
+"""Those of `sparkgate.policy.trail.read.newest`, where `at` stands for `at_us`."""
 FINDING: Mapping[str, Holds] = {"rule": "text", "class": "text", "start": "integer", "end": "integer"}
 """Of one finding. `start` and `end` are str indices into the text that was judged."""
 DAY_US = 86_400_000_000

@@ -13,6 +13,8 @@ from sqlite_utils import Database
 
 from sparkgate.policy.audit_schema import APPLICATION_ID, PARTS, migration
 
+OPEN_TIMEOUT_S = 10.0
+"""Longest wait to open it while others write."""
 BUSY_TIMEOUT_S = 5.0
 """Longest wait for another thread, and then for another process, that writes."""
 DAMAGED = (
@@ -46,7 +48,7 @@ def open_log(path: Path) -> Database:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _exclusive(path.with_suffix(".lock")):
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=OPEN_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             return _prepared(connection)
         except BaseException:
@@ -59,7 +61,6 @@ def _prepared(connection: sqlite3.Connection) -> Database:
     _check_ours(connection)
     for pragma in (
         "auto_vacuum = INCREMENTAL",  # before the first page is written
-        f"busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}",
         "journal_mode = WAL",
         "synchronous = FULL",
         "foreign_keys = ON",

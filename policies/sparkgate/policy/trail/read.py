@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,10 +17,9 @@ from sparkgate.policy.trail.file import BUSY_TIMEOUT_S
 PAGE_ROWS = 1000
 """Read at once: a longer read would keep the writer's WAL from being used again."""
 
-ROWS = """
-SELECT outbound.*, outcome.outcome, outcome.status, outcome.bytes, outcome.elapsed_us
-FROM outbound LEFT JOIN outcome ON outcome.outbound_id = outbound.id
-"""
+COLUMNS = "outbound.*, outcome.outcome, outcome.status, outcome.bytes, outcome.elapsed_us"
+ENDS = "LEFT JOIN outcome ON outcome.outbound_id = outbound.id"
+UNKNOWN = "NOT EXISTS (SELECT 1 FROM outcome WHERE outcome.outbound_id = outbound.id)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +58,45 @@ CONDITIONS: Mapping[str, str] = {
     "verdict": "outbound.verdict = :verdict",
     "rule": "outbound.id IN (SELECT outbound_id FROM finding WHERE rule = :rule)",
     "cls": "outbound.id IN (SELECT outbound_id FROM finding WHERE class = :cls)",
-    "outcome": "ifnull(outcome.outcome, 'unknown') = :outcome",
-    "text": "outbound.id IN (SELECT rowid FROM outbound_text WHERE outbound_text MATCH :text)",
+    "outcome": "outbound.id IN (SELECT outbound_id FROM outcome WHERE outcome.outcome = :outcome)",
+    "text": "outbound_text MATCH :text",
     "withheld": "outbound.id IN (SELECT outbound_id FROM withheld WHERE digest = :withheld)",
 }
 ANY = Filter()
 
 
-def where(wanted: Filter) -> tuple[str, dict[str, Any]]:
-    """The WHERE clause of a filter and its parameters."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the rows of a filter come from.
+
+    Attributes:
+        tables: what stands behind FROM; rows come in the order of `order`, whichever way, without being sorted.
+        clause: the conditions, "" for none; `and_` adds one.
+        values: the parameters.
+        order: the column that tells the order of rows.
+    """
+
+    tables: str
+    clause: str
+    values: Mapping[str, Any]
+    order: str = "outbound.id"
+
+    def and_(self, condition: str) -> str:
+        return f"{self.clause} AND {condition}" if self.clause else f"WHERE {condition}"
+
+
+def source(wanted: Filter) -> Source:
     values = {one.name: getattr(wanted, one.name) for one in fields(wanted)}
     values = {name: value for name, value in values.items() if value not in (None, "")}
-    if "text" in values:
-        values["text"] = _phrases(values["text"])
-    clauses = [CONDITIONS[name] for name in values]
-    return (f"WHERE {' AND '.join(clauses)}" if clauses else ""), values
+    clauses = [
+        UNKNOWN if (name, value) == ("outcome", "unknown") else CONDITIONS[name] for name, value in values.items()
+    ]
+    clause = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+    if "text" not in values:
+        return Source("outbound", clause, values)
+    # The index of words gives its rows in order, so the newest are there without a look at all the others.
+    tables = "outbound_text CROSS JOIN outbound ON outbound.id = outbound_text.rowid"
+    return Source(tables, clause, values | {"text": _phrases(wanted.text)}, "outbound_text.rowid")
 
 
 def _phrases(text: str) -> str:
@@ -103,32 +126,30 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def newest(connection: sqlite3.Connection, wanted: Filter = ANY, *, limit: int, after: int = 0) -> list[dict[str, Any]]:
     """Rows newest first; with `after` only those with a greater id."""
-    clause, values = where(wanted)
-    if after:
-        clause = f"{clause} AND outbound.id > :after" if clause else "WHERE outbound.id > :after"
-    query = f"{ROWS} {clause} ORDER BY outbound.id DESC LIMIT :limit"
-    return list(map(readable, connection.execute(query, {**values, "after": after, "limit": limit})))
+    of = source(wanted)
+    clause = of.and_(f"{of.order} > :after") if after else of.clause
+    query = f"SELECT {COLUMNS} FROM {of.tables} {ENDS} {clause} ORDER BY {of.order} DESC LIMIT :limit"
+    return list(map(readable, connection.execute(query, {**of.values, "after": after, "limit": limit})))
 
 
 def oldest_first(connection: sqlite3.Connection, wanted: Filter = ANY, *, after: int = 0) -> Iterator[dict[str, Any]]:
     """All of them, a page at a time, so that memory is constant and the writer is never held up."""
-    clause, values = where(wanted)
-    clause = f"{clause} AND outbound.id > :after" if clause else "WHERE outbound.id > :after"
-    query = f"{ROWS} {clause} ORDER BY outbound.id LIMIT {PAGE_ROWS}"
-    while rows := connection.execute(query, {**values, "after": after}).fetchall():
+    of = source(wanted)
+    clause = of.and_(f"{of.order} > :after")
+    query = f"SELECT {COLUMNS} FROM {of.tables} {ENDS} {clause} ORDER BY {of.order} LIMIT {PAGE_ROWS}"
+    while rows := connection.execute(query, {**of.values, "after": after}).fetchall():
         yield from map(readable, rows)
         after = rows[-1]["id"]
 
 
 def count(connection: sqlite3.Connection, wanted: Filter = ANY) -> int:
-    clause, values = where(wanted)
-    join = "LEFT JOIN outcome ON outcome.outbound_id = outbound.id" if wanted.outcome else ""
-    found: int = connection.execute(f"SELECT count(*) FROM outbound {join} {clause}", values).fetchone()[0]
+    of = source(wanted)
+    found: int = connection.execute(f"SELECT count(*) FROM {of.tables} {of.clause}", of.values).fetchone()[0]
     return found
 
 
 def row_of(connection: sqlite3.Connection, row_id: int) -> dict[str, Any] | None:
-    row = connection.execute(f"{ROWS} WHERE outbound.id = ?", (row_id,)).fetchone()
+    row = connection.execute(f"SELECT {COLUMNS} FROM outbound {ENDS} WHERE outbound.id = ?", (row_id,)).fetchone()
     return readable(row) if row else None
 
 
@@ -158,10 +179,3 @@ def read_rows(path: Path, wanted: Filter = ANY, *, limit: int = 20, row_id: int 
         if row_id is not None:
             return [row for row in [row_of(connection, row_id)] if row]
         return newest(connection, wanted, limit=limit)
-
-
-def names(connection: sqlite3.Connection, column: str, known: Sequence[str] = ()) -> list[str]:
-    """The values a column has, for a message that says which there are."""
-    if column not in ("session", "host", "tool", "destination", "verdict"):
-        return list(known)
-    return [row[0] for row in connection.execute(f"SELECT DISTINCT {column} FROM outbound ORDER BY 1 LIMIT 50")]

@@ -17,7 +17,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from sparkgate.policy.audit import BUSY_TIMEOUT_S, LogUnavailable
+from sparkgate.policy.audit import LogUnavailable
+from sparkgate.policy.trail.file import BUSY_TIMEOUT_S, open_log
 from sparkgate.policy.trail.read import ANY, Filter, oldest_first, reading
 
 Row = Mapping[str, Any]
@@ -57,6 +58,14 @@ class Shipment:
     rows: int
     last: int
     answer: Answer
+
+
+def prepare(path: Path) -> None:
+    """Give a log that an older version has written what shipping needs. Raises LogUnavailable."""
+    try:
+        open_log(path).conn.close()
+    except (OSError, sqlite3.Error) as error:
+        raise LogUnavailable(f"cannot open the log {path}: {error}") from error
 
 
 def ship(path: Path, name: str, send: Send, *, batch: int, wanted: Filter = ANY) -> Iterator[Shipment]:

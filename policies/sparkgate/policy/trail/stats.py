@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sparkgate.policy.trail.read import ANY, Filter, where
+from sparkgate.policy.trail.read import ANY, Filter, source
 
 DAY_US = 86_400_000_000
 SLOWEST = 5
@@ -60,29 +60,31 @@ class Stats:
 
 def stats(connection: sqlite3.Connection, wanted: Filter = ANY) -> Stats:
     """Counts over the rows that a filter means."""
-    clause, values = where(wanted)
-    join = "LEFT JOIN outcome ON outcome.outbound_id = outbound.id" if wanted.outcome else ""
-    source = f"FROM outbound {join} {clause}"
+    of = source(wanted)
+    among = f"FROM {of.tables} {of.clause}"
     found = Stats()
-    query = f"SELECT at_us / {DAY_US}, tool, host, destination, verdict, count(*) {source} GROUP BY 1, 2, 3, 4, 5"
-    for day, tool, host, destination, verdict, rows in connection.execute(query, values):
+    # Counting here is faster than sorting there, which is what GROUP BY does.
+    query = f"SELECT at_us / {DAY_US}, tool, host, destination, verdict {among}"
+    for (day, tool, host, destination, verdict), rows in Counter(
+        map(tuple, connection.execute(query, of.values))
+    ).items():
         found.total[verdict] += rows
         groups = ((found.days, _day(day)), (found.tools, tool), (found.hosts, host), (found.destinations, destination))
         for group, name in groups:
             group.setdefault(name, Counter())[verdict] += rows
     found.days = _every_day(found.days)
-    found.rules = _rules(connection, source if clause else "", values)
-    slow = f"SELECT outbound.id, tool, verdict, decision_us {source} ORDER BY decision_us DESC LIMIT {SLOWEST}"
+    found.rules = _rules(connection, among if of.clause else "", of.values)
+    slow = f"SELECT outbound.id, tool, verdict, decision_us {among} ORDER BY decision_us DESC LIMIT {SLOWEST}"
     found.slowest = [
         {"id": row, "tool": tool, "verdict": verdict, "decision_ms": us / 1000}
-        for row, tool, verdict, us in connection.execute(slow, values)
+        for row, tool, verdict, us in connection.execute(slow, of.values)
     ]
     return found
 
 
-def _rules(connection: sqlite3.Connection, source: str, values: Mapping[str, object]) -> dict[str, int]:
-    among = f"WHERE outbound_id IN (SELECT outbound.id {source})" if source else ""
-    query = f"SELECT rule, count(DISTINCT outbound_id) FROM finding {among} GROUP BY rule ORDER BY 2 DESC, 1"
+def _rules(connection: sqlite3.Connection, among: str, values: Mapping[str, object]) -> dict[str, int]:
+    clause = f"WHERE outbound_id IN (SELECT outbound.id {among})" if among else ""
+    query = f"SELECT rule, count(DISTINCT outbound_id) FROM finding {clause} GROUP BY rule ORDER BY 2 DESC, 1"
     return dict(tuple(row) for row in connection.execute(query, values))
 
 
