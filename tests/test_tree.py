@@ -30,7 +30,7 @@ MAY_REACH_OUT = {
     "policies/sparkgate/policy/egress.py": "the way out",
     "policies/sparkgate/policy/local.py": "the door to configured origins",
     "policies/sparkgate/policy/local_stream.py": "streams of configured origins",
-    "policies/sparkgate/policy/trail/collector.py": "sends the log to the operator's collector, in a process of its own",
+    "policies/sparkgate/policy/trail/collector.py": "`audit ship`, a process of its own: to the operator's collector",
     "servers/sparkgate/link.py": "connects to the gate's Unix socket",
     "servers/sparkgate/stdio.py": "holds that connection",
     "servers/sparkgate/daemon.py": "binds the gate's Unix socket",
