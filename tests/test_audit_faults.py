@@ -14,8 +14,10 @@ from box import Box, Host, a_box
 from fake_searxng import FakeSearxng
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
+from sparkgate.policy.guard import Guard
 from sparkgate.policy.trail.file import way_out
 from sparkgate.policy.trail.read import newest, reading
+from sparkgate.services import Services
 
 KEY = b"k" * 32
 
@@ -128,6 +130,23 @@ def test_a_head_that_cannot_be_kept_is_said_with_every_answer_and_stops_nothing(
     head.rmdir()
     assert "the head of the log" not in json.dumps([host.search("four"), host.search("five")][-1])
     assert verified(box)["intact"]
+
+
+def test_a_reader_that_stays_makes_every_answer_say_so_and_costs_nothing_once_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkgate.services.MAX_WAL_BYTES", 5_000_000)
+    services = Services(tmp_path / "config.toml", tmp_path / "state", Guard())
+    log = services.live().egress.log
+    with closing(sqlite3.connect(log.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM outbound").fetchone()
+        for number in range(150):
+            log.intend(an_intent(f"question {number}"))
+        assert "another program keeps the log open" in services.warning()
+    for number in range(3):
+        log.intend(an_intent(f"after it {number}"))
+    assert services.warning() == ""
 
 
 def test_a_log_that_is_taken_away_with_its_head_kept_is_missed_for_good(box: Box, host: Host) -> None:

@@ -256,6 +256,13 @@ async def test_datasette_gets_no_connection_that_writes(site: Any) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("url", ["/audit/outbound.csv", "/audit/outbound?%5Fformat=csv", "/audit.csv?sql=select+1"])
+async def test_there_is_no_csv_whose_cells_a_spreadsheet_would_run(site: Any, url: str) -> None:
+    answer = await site.client.get(url)
+    assert answer.status_code == 404 and "audit export --format csv" in answer.text
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("url", ["/", "/audit", "/audit/search", "/audit/outbound/1", "/-/messages", "/-/logout"])
 async def test_no_route_takes_anything_but_a_question(site: Any, method: str, url: str) -> None:

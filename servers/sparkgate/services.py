@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_NOTE_CHARS = 400
 STALE = "the policy on disk cannot be used, and the last good one is in force: {error}"
 NO_HEAD = "the head of the log cannot be kept outside it, so rows taken off its end would not be missed"
+LONG_READER = "another program keeps the log open for reading, so {megabytes} MB wait beside it; end that program"
+MAX_WAL_BYTES = 256 * 10**6
 DAY_US = 86_400_000_000
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -119,8 +121,13 @@ class Services:
         """What every answer must say: a policy that is not the one on disk, places not read, a log without its head."""
         notes = self._protected.notes if self._protected else ()
         told = f"what must not leave is not all known: {'; '.join(notes)}"[:MAX_NOTE_CHARS] if notes else ""
-        kept = "" if self._log is None or self._log.is_anchored else NO_HEAD
-        return "; ".join(filter(None, (self.policy_fault, told, kept)))
+        return "; ".join(filter(None, (self.policy_fault, told, *self._log_notes())))
+
+    def _log_notes(self) -> Iterable[str]:
+        if self._log is not None and not self._log.is_anchored:
+            yield NO_HEAD
+        if self._log is not None and (size := self._log.wal_bytes) > MAX_WAL_BYTES:
+            yield LONG_READER.format(megabytes=size // 10**6)
 
     def prune_log(self, now_us: int) -> int:
         """Take away the rows that the settings keep no longer; how many.

@@ -131,6 +131,14 @@ class AuditLog:
         """The digest of a withheld value, as it stands in rows."""
         return fingerprint(self._key, value)
 
+    @property
+    def wal_bytes(self) -> int:
+        """How much waits to be taken into the file: little, unless somebody keeps on reading an old state of it."""
+        try:
+            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
+        except OSError:
+            return 0
+
     def intend(self, intent: Intent) -> int:
         """Commit the row durably and return its id; a blocked intent gets its outcome in the same transaction.
 

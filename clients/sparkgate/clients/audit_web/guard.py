@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,6 +36,8 @@ ANSWERED: dict[bytes, bytes] = {
 """Headers of every answer. `no-store`: the log does not stay in the cache of a browser."""
 DROPPED_ASKED = (b"cookie", b"authorization")
 DROPPED_ANSWERED = (*ANSWERED, b"set-cookie")
+CSV = "csv"
+"""A spreadsheet runs cells that begin like a formula, and what left may begin like one."""
 INTERNAL = "/-/"
 """Pages of Datasette about itself: paths, plugins, versions, threads, permissions, messages. None is needed here."""
 
@@ -76,6 +79,9 @@ def refusal(scope: Message) -> tuple[int, str] | None:
     raw: bytes = scope.get("raw_path") or b""
     if scope["path"].startswith(INTERNAL) or raw.startswith(INTERNAL.encode()):
         return 404, "There is no such page."
+    asked_for = parse_qs((scope.get("query_string") or b"").decode("latin-1")).get("_format", [])
+    if scope["path"].endswith(f".{CSV}") or CSV in asked_for:
+        return 404, "`sparkgate audit export --format csv` makes one in which no cell is a formula."
     return None
 
 

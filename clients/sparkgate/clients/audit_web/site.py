@@ -36,7 +36,6 @@ SETTINGS = {
     "facet_time_limit_ms": 1000,
     "max_returned_rows": 1000,
     "default_page_size": 50,
-    "max_csv_mb": 100,
     "default_cache_ttl": 0,
     "allow_download": False,
     "suggest_facets": False,
