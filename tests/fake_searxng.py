@@ -58,7 +58,10 @@ class FakeSearxng:
         """Be healthy again, and forget what came."""
         self.reply: Reply | Callable[[dict[str, str]], Reply] = answer(result(1), result(2), result(3))
         self.get_reply = Reply(405, "text/html")
-        self.config = {"engines": [{"name": "alpha"}, {"name": "Beta News"}], "categories": ["general", "it"]}
+        self.config: dict[str, list[Any]] = {
+            "engines": [{"name": "alpha"}, {"name": "Beta News"}],
+            "categories": ["general", "it"],
+        }
         self.requests: list[dict[str, Any]] = []
         self.hold.set()
         self.arrived = threading.Semaphore(0)

@@ -166,6 +166,7 @@ def test_an_answer_has_everything_searxng_knows_and_nothing_empty(host: Host, se
         "ok": True,
         "query": "x",
         "shown": "1 of 1",
+        "about_tokens": 180,
         "results": [
             {"title": "Result 1", "url": "https://example.org/1", "snippet": "Snippet 1", "engines": ["alpha", "beta"],
              "date": "2026-01-02"}
@@ -209,7 +210,7 @@ def test_a_long_answer_is_cut_to_its_budget_and_says_why(host: Host, searxng: Fa
 
 def test_no_results_without_failures_is_an_honest_empty_answer(host: Host, searxng: FakeSearxng) -> None:
     searxng.reply = answer()
-    assert host.search("x") == {"ok": True, "query": "x", "shown": "0 of 0", "results": []}
+    assert host.search("x") == {"ok": True, "query": "x", "shown": "0 of 0", "about_tokens": 25, "results": []}
 
 
 def test_no_results_because_all_engines_failed_is_not_ok(host: Host, searxng: FakeSearxng) -> None:
@@ -217,6 +218,73 @@ def test_no_results_because_all_engines_failed_is_not_ok(host: Host, searxng: Fa
     refused = host.search("x")
     assert (refused["ok"], refused["code"]) == (False, "engines_failed")
     assert refused["engines_failed"][1] == {"engine": "beta", "reason": "CAPTCHA"}
+
+
+# -- sites, pages, and what engines cannot do
+
+
+def test_results_are_of_the_wanted_sites_even_when_the_engines_do_not_care(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(
+        result(1, url="https://docs.vllm.ai/a"),
+        result(2, url="https://spam.example/"),
+        result(3, url="https://vllm.ai/b"),
+    )
+    shown = host.search("mtp", sites=["https://www.vllm.ai/", "-blog.vllm.ai"])
+    assert searxng.requests[0]["form"]["q"] == "mtp site:vllm.ai -site:blog.vllm.ai"
+    assert [one["url"] for one in shown["results"]] == ["https://docs.vllm.ai/a", "https://vllm.ai/b"]
+    assert shown["shown"] == "2 of 2 (1 more were the same page, or of other sites)"
+
+
+def test_several_sites_are_asked_for_together(host: Host, searxng: FakeSearxng) -> None:
+    host.search("mtp", sites=["vllm.ai", "sglang.ai"])
+    assert searxng.requests[0]["form"]["q"] == "mtp (site:vllm.ai OR site:sglang.ai)"
+
+
+@pytest.mark.parametrize("site", ["localhost", "a b.example", "x.example/secret", "-", "a..example", "user@a.example"])
+def test_what_is_no_host_name_is_refused_before_anything_is_sent(host: Host, searxng: FakeSearxng, site: str) -> None:
+    refused = host.search("mtp", sites=[site])
+    assert (refused["ok"], refused["code"]) == (False, "bad_site")
+    assert searxng.requests == []
+
+
+def test_a_site_passes_the_policy_as_every_word_does(host: Host, searxng: FakeSearxng, box: Box) -> None:
+    host.search("mtp", sites=["wiki.alder.internal"])
+    assert "alder" not in searxng.requests[0]["form"]["q"]
+    assert box.rows()[0]["verdict"] == "redact"
+
+
+def test_what_the_named_engines_cannot_do_is_said(host: Host, searxng: FakeSearxng) -> None:
+    able = {"paging": True, "time_range_support": True, "categories": ["general"], "enabled": True}
+    searxng.config["engines"] = [
+        {"name": "alpha", **able, "paging": False},
+        {"name": "beta", **able, "time_range_support": False},
+    ]
+    shown = host.search("x", engines=["alpha", "beta"], page=2)
+    assert shown["notes"] == ["alpha has no further pages, and is not asked"]
+    searxng.reply = answer(result(1, engines=["beta", "gamma"]))
+    shown = host.search("x", engines=["beta"], time_range="week")
+    assert shown["notes"] == [
+        "beta cannot filter by time, and is not asked",
+        "engines that were not named have answered: gamma",
+    ]
+
+
+def test_the_same_page_is_shown_once(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(
+        result(1, url="https://a.example/p?utm_source=x"), result(2, url="http://www.a.example/p/", engines=["beta"])
+    )
+    shown = host.search("x")
+    assert [one["engines"] for one in shown["results"]] == [["alpha", "beta"]]
+    assert shown["shown"] == "1 of 1 (1 more were the same page, or of other sites)"
+
+
+def test_full_detail_shows_more_of_each_result(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(*(result(number, content="long words " * 90) for number in range(20)))
+    brief = host.search("x", max_results=20)
+    full = host.search("x", max_results=20, detail="full")
+    assert len(full["results"][0]["snippet"]) > 3 * len(brief["results"][0]["snippet"])
+    assert full["about_tokens"] > brief["about_tokens"]
+    assert len(json.dumps(full, ensure_ascii=False, indent=2).encode()) <= 20_400
 
 
 # -- bad days of SearXNG

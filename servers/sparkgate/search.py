@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,11 +11,12 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import searxng
-from sparkgate.brief import size_bytes
 from sparkgate.consent import asker
 from sparkgate.outbound_log import outbound_log_tool
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.egress import Ask, Failed, Permit, Refused, Request, Sent
+from sparkgate.results import plain
+from sparkgate.search_answer import Wanted, answer
 from sparkgate.searxng import Problem
 from sparkgate.services import Live, NotReady, Services
 from sparkgate.settings import SearchSettings
@@ -51,6 +52,10 @@ PARAMETERS = (
     Parameter("language", "string", "Language such as en, de or pt-BR; empty for any.", default=""),
     Parameter("categories", "array", "SearXNG categories such as general, it, science, news.", default=()),
     Parameter("engines", "array", "SearXNG engines to use instead of the default ones.", default=()),
+    Parameter("sites", "array", "Only results of these hosts, such as docs.vllm.ai; -host leaves one out.", default=()),
+    Parameter(
+        "detail", "string", "full gives longer snippets, and more of them.", default="brief", choices=("brief", "full")
+    ),
     Parameter(
         "safesearch",
         "string",
@@ -60,6 +65,7 @@ PARAMETERS = (
         aliases=(("0", "off"), ("1", "moderate"), ("2", "strict")),
     ),
 )
+MAX_SITES = 5
 SAFESEARCH = {"off": "0", "moderate": "1", "strict": "2"}
 
 
@@ -94,7 +100,7 @@ def with_host(caller: Caller, context: ServerRequestContext[Any, Any]) -> Caller
     """
     params = context.session.client_params
     name, version = (params.client_info.name, params.client_info.version) if params else ("", "")
-    name, version = searxng.plain(name, 80), searxng.plain(version, 40)
+    name, version = plain(name, 80), plain(version, 40)
     if caller.host:
         return replace(caller, host_version=f"{name} {version}".strip())
     return replace(caller, host=name or "unknown", host_version=version)
@@ -102,13 +108,35 @@ def with_host(caller: Caller, context: ServerRequestContext[Any, Any]) -> Caller
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One checked search: the text and SearXNG's fields for it."""
+    """One checked search: the words, SearXNG's fields for it, and how the answer is to be."""
 
     query: str
     max_results: int
     fields: dict[str, str]
     engines: tuple[str, ...]
     categories: tuple[str, ...]
+    full: bool = False
+    sites: tuple[str, ...] = ()
+    not_sites: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The words with the hosts in the syntax that search engines share; what they make of it is checked after."""
+        of = " OR ".join(f"site:{site}" for site in self.sites)
+        some = f"({of})" if len(self.sites) > 1 else of
+        return " ".join(filter(None, (self.query, some, *(f"-site:{site}" for site in self.not_sites))))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The fields with the exact names of engines and categories, and what these cannot do."""
+
+    fields: dict[str, str]
+    warnings: tuple[str, ...] = ()
+
+    def wanted(self, search: Search) -> Wanted:
+        engines = () if search.categories else search.engines
+        return Wanted(search.max_results, search.full, search.sites, search.not_sites, self.warnings, engines)
 
 
 async def web_search(
@@ -127,17 +155,18 @@ async def web_search(
     named = await _known_names(live, caller, search)
     if isinstance(named, Problem):
         return _no(named)
-    build = partial(searxng.search_request, live.searxng_url, fields=named)
-    sent = await _send(live, caller, search.query, "/search", named, build, ask)
+    fields = named.fields
+    build = partial(searxng.search_request, live.searxng_url, fields=fields)
+    sent = await _send(live, caller, search.text, "/search", fields, build, ask)
     if isinstance(sent, Sent) and sent.status == 405 and live.settings.searxng.allow_get:
-        by_get = partial(searxng.search_request_by_get, live.searxng_url, fields=named)
-        sent = await _send(live, caller, search.query, "/search", named, by_get, ask)
+        by_get = partial(searxng.search_request_by_get, live.searxng_url, fields=fields)
+        sent = await _send(live, caller, search.text, "/search", fields, by_get, ask)
     if isinstance(sent, (Problem, Refused)):
         return _refusal(sent)
     data = searxng.read_json(sent, live.searxng_url)
     if isinstance(data, Problem):
         return _no(data)
-    return answer(data, sent, search.max_results, live)
+    return answer(data, sent, named.wanted(search), live.settings.search)
 
 
 def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
@@ -153,6 +182,9 @@ def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
         )
     if language is None:
         return Problem("invalid_argument", "language must look like en, de or pt-BR, or be all.")
+    sites = [searxng.site_of(one) for one in arguments["sites"]]
+    if None in sites:
+        return searxng.problem("bad_site", site=plain(arguments["sites"][sites.index(None)], 60))
     fields = {
         "format": "json",
         "pageno": str(arguments["page"]),
@@ -160,8 +192,16 @@ def checked(arguments: Arguments, limits: SearchSettings) -> Search | Problem:
         "time_range": arguments["time_range"],
         "safesearch": SAFESEARCH[arguments["safesearch"]],
     }
-    given = {name: value for name, value in fields.items() if value}
-    return Search(query, arguments["max_results"], given, arguments["engines"], arguments["categories"])
+    return Search(
+        query,
+        arguments["max_results"],
+        {name: value for name, value in fields.items() if value},
+        arguments["engines"],
+        arguments["categories"],
+        arguments["detail"] == "full",
+        tuple(site for site in sites if site and site[0] != "-")[:MAX_SITES],
+        tuple(site[1:] for site in sites if site and site[0] == "-")[:MAX_SITES],
+    )
 
 
 def clean_query(text: str) -> str:
@@ -170,30 +210,32 @@ def clean_query(text: str) -> str:
     return "".join(" " if ord(c) < 32 or ord(c) == 127 else c for c in encodable).strip()
 
 
-async def _known_names(live: Live, caller: Caller, search: Search) -> dict[str, str] | Problem:
+async def _known_names(live: Live, caller: Caller, search: Search) -> Named | Problem:
     """SearXNG asks its default engines when a name is unknown, so names are checked against /config first."""
     if not search.engines and not search.categories:
-        return search.fields
+        return Named(search.fields)
     sent = await _send(live, caller, "", "/config", {}, lambda _: searxng.config_request(live.searxng_url))
     if isinstance(sent, Refused):
         return Problem(*_refused_words(sent))
     config = sent if isinstance(sent, Problem) else searxng.read_json(sent, live.searxng_url)
     if isinstance(config, Problem):
         return config
-    engines, categories = searxng.names_of(config)
-    for kind, asked, known in (
-        ("engine", search.engines, engines),
-        ("category", search.categories, categories),
-    ):
+    engines, categories = searxng.engines_of(config), searxng.categories_of(config)
+    exact = {name: facts.name for name, facts in engines.items()}
+    for kind, asked, known in (("engine", search.engines, exact), ("category", search.categories, categories)):
         if any(name.lower() not in known for name in asked):
             return searxng.problem(
                 "unknown_engines", kind=kind, known=", ".join(sorted(known.values(), key=str.lower)[:60])
             )
-    named = {
-        "engines": ",".join(engines[name.lower()] for name in search.engines),
+    chosen = {name.lower() for name in search.categories}
+    used = [engines[name.lower()] for name in search.engines]
+    used += [one for one in engines.values() if one.enabled and not chosen.isdisjoint(one.categories)]
+    fields = {
+        "engines": ",".join(exact[name.lower()] for name in search.engines),
         "categories": ",".join(categories[name.lower()] for name in search.categories),
     }
-    return search.fields | {name: value for name, value in named.items() if value}
+    named = search.fields | {name: value for name, value in fields.items() if value}
+    return Named(named, tuple(searxng.cannot(used, named)))
 
 
 async def _send(
@@ -237,69 +279,3 @@ def _refused_words(refused: Refused) -> tuple[str, str]:
     notes = "".join(f" {note}." for note in refused.notes)
     advice = " ".join(ADVICE[cls] for cls in refused.classes) or "Ask again without it."
     return code, message.format(rules=" and ".join(refused.rules), advice=advice) + notes
-
-
-# -- the shape of an answer
-
-
-def answer(data: dict[str, Any], sent: Sent, max_results: int, live: Live) -> dict[str, Any]:
-    """SearXNG's JSON → what the model reads, kept within the byte budget."""
-    limits = live.settings.search
-    found = [
-        r for item in searxng.as_list(data.get("results")) if (r := searxng.read_result(item, limits.snippet_chars))
-    ]
-    failed = [f for item in searxng.as_list(data.get("unresponsive_engines")) if (f := searxng.read_unresponsive(item))]
-    extras = _extras(data, failed)
-    if not found and failed and not any(extras.get(key) for key in ("answers", "infobox")):
-        names = ", ".join(f"{one['engine']} ({one['reason']})" for one in failed)
-        return _no(searxng.problem("engines_failed", engines=names)) | {"engines_failed": failed}
-    shown = {
-        "ok": True,
-        "query": sent.decision.released,
-        **_changes(sent),
-        "shown": "",
-        "results": [],
-        **extras,
-    }
-    fitting = fit(shown, found[:max_results], limits.answer_bytes)
-    shown["results"] = fitting
-    shown["shown"] = _shown(len(fitting), len(found), max_results)
-    return shown
-
-
-def _extras(data: dict[str, Any], failed: list[dict[str, str]]) -> dict[str, Any]:
-    extras = {
-        "answers": [text for item in searxng.as_list(data.get("answers"))[:3] if (text := searxng.read_answer(item))],
-        "infobox": next(filter(None, map(searxng.read_infobox, searxng.as_list(data.get("infoboxes")))), None),
-        "corrections": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("corrections")))))[:3],
-        "suggestions": sorted(filter(None, map(searxng.plain, searxng.as_list(data.get("suggestions")))))[:5],
-        "engines_failed": failed,
-    }
-    return {key: value for key, value in extras.items() if value}
-
-
-def _changes(sent: Sent) -> dict[str, Any]:
-    """What the policy changed, by rule and replacement, so that the model does not take a placeholder for its text."""
-    if sent.decision.verdict == "allow":
-        return {}
-    changed = [f"{finding.rule} became {finding.replacement}" for finding in sent.decision.findings]
-    return {"policy": [*dict.fromkeys(changed), *sent.decision.notes]}
-
-
-def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: int) -> list[dict[str, Any]]:
-    """As many of `results` as fit beside `rest` in the budget, at least one."""
-    left = budget_bytes - size_bytes(rest)
-    kept: list[dict[str, Any]] = []
-    for item in results:
-        left -= size_bytes([[item]]) - size_bytes([[]])
-        if left < 0 and kept:
-            break
-        kept.append(item)
-    return kept
-
-
-def _shown(shown: int, found: int, asked: int) -> str:
-    if shown == found:
-        return f"{shown} of {found}"
-    reason = f"max_results is {asked}" if shown == asked else "the answer is kept short; ask again with page"
-    return f"{shown} of {found}, because {reason}"

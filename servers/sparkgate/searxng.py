@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from html import unescape
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from sparkgate.policy.egress import Failed, Request, Sent
-from sparkgate.policy.views import is_invisible
+from sparkgate.results import as_list, plain
 from sparkgate.version import __version__
 
 _LANGUAGES = """
@@ -27,6 +26,7 @@ _LANGUAGES = """
 """
 LANGUAGES = frozenset(_LANGUAGES.split())
 """ISO 639-1, and the longer codes SearXNG uses."""
+SITE = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
 REGION = re.compile(r"[A-Z]{2}")
 HEADERS = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
@@ -72,6 +72,7 @@ PROBLEMS: dict[str, str] = {
     "network": "The connection to SearXNG at {place} broke.",
     "engines_failed": "No results, and these search engines failed: {engines}. Try again later, or choose others.",
     "busy": "This machine has no room for another connection now. Try again in a minute.",
+    "bad_site": "{site!r} is no host name. sites takes names such as docs.vllm.ai, or -pinterest.com to leave one out.",
     "unknown_engines": "This SearXNG has no such {kind}; nothing was sent. It has {known}.",
 }
 
@@ -110,6 +111,14 @@ def language_of(text: str) -> str | None:
     if not region:
         return language if language in LANGUAGES or language in ("", "all", "auto") else None
     return f"{language}-{region}" if language in LANGUAGES and REGION.fullmatch(region) else None
+
+
+def site_of(text: str) -> str | None:
+    """A host name, with `-` before one to leave out; None when it is none. `www.` is no part of a site."""
+    sign = "-" if text.startswith("-") else ""
+    host = text.removeprefix("-").strip().lower().removeprefix("https://").removeprefix("http://")
+    host = host.rstrip("/").removeprefix("www.")
+    return f"{sign}{host}" if SITE.fullmatch(host) and len(host) <= 253 else None
 
 
 def search_request(base_url: str, query: str, fields: Mapping[str, str]) -> Request:
@@ -163,64 +172,6 @@ def _redirect(location: str, base_url: str) -> Problem:
 
 # -- what is in an answer
 
-_TAG = re.compile(
-    r"</?(?:a|b|br|code|div|em|font|h[1-6]|i|li|mark|p|pre|q|small|span|strong|sub|sup|u|ul)\b[^<>]*>", re.I
-)
-_SPACE = re.compile(r"\s+")
-
-
-def plain(value: object, limit_chars: int = 500) -> str:
-    """Text from the web as one line: known tags out, entities decoded, invisible characters out, cut at a word."""
-    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-        return ""
-    text = unescape(_TAG.sub("", str(value)[: limit_chars * 8]))
-    text = _SPACE.sub(" ", "".join(c for c in text if c.isspace() or not is_invisible(c))).strip()
-    if len(text) <= limit_chars:
-        return text
-    return text[:limit_chars].rsplit(" ", 1)[0] + "…"
-
-
-def as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def read_result(item: object, snippet_chars: int) -> dict[str, Any] | None:
-    """One result as the tool shows it; None when it has neither title nor address."""
-    if not isinstance(item, dict):
-        return None
-    url = item.get("url") if isinstance(item.get("url"), str) else ""
-    shown = {
-        "title": plain(item.get("title"), 200),
-        "url": plain(url, 2000),
-        "snippet": plain(item.get("content"), snippet_chars),
-        "engines": sorted(plain(name, 40) for name in as_list(item.get("engines")) or [item.get("engine")]),
-        "date": plain(item.get("publishedDate"), 40)[:10],
-    }
-    return {key: value for key, value in shown.items() if value} if shown["title"] or url else None
-
-
-def read_answer(item: object) -> str:
-    """An entry of `answers`: an object since 2025, a string before."""
-    return plain(item.get("answer") if isinstance(item, dict) else item)
-
-
-def read_infobox(item: object) -> dict[str, Any] | None:
-    if not isinstance(item, dict):
-        return None
-    urls = [link.get("url") for link in as_list(item.get("urls")) if isinstance(link, dict)]
-    facts = {
-        plain(fact.get("label"), 60): plain(fact.get("value"), 120)
-        for fact in as_list(item.get("attributes"))
-        if isinstance(fact, dict) and fact.get("value")
-    }
-    shown = {
-        "title": plain(item.get("infobox"), 200),
-        "text": plain(item.get("content"), 600),
-        "url": plain(next((url for url in urls if isinstance(url, str)), ""), 500),
-        "facts": dict(list(facts.items())[:8]),
-    }
-    return {key: value for key, value in shown.items() if value} or None
-
 
 def read_unresponsive(item: object) -> dict[str, str] | None:
     """`[engine, reason]` → a record."""
@@ -229,10 +180,46 @@ def read_unresponsive(item: object) -> dict[str, str] | None:
     return {"engine": plain(item[0], 60), "reason": plain(item[1], 120)}
 
 
-def names_of(config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """`/config` → engines and categories, each lower-cased name → the exact one."""
-    engines = [entry.get("name") for entry in as_list(config.get("engines")) if isinstance(entry, dict)]
-    return (
-        {name.lower(): name for name in engines if isinstance(name, str)},
-        {name.lower(): name for name in as_list(config.get("categories")) if isinstance(name, str)},
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What `/config` tells of one engine. An instance that does not say whether it can do something is taken to."""
+
+    name: str
+    categories: frozenset[str]
+    enabled: bool
+    paging: bool
+    time_range: bool
+
+
+def engines_of(config: Mapping[str, Any]) -> dict[str, EngineFacts]:
+    """`/config` → engines by lower-cased name."""
+    found = {}
+    for entry in as_list(config.get("engines")):
+        if isinstance(entry, dict) and isinstance(name := entry.get("name"), str):
+            found[name.lower()] = EngineFacts(
+                name,
+                frozenset(one.lower() for one in as_list(entry.get("categories")) if isinstance(one, str)),
+                entry.get("enabled") is not False,
+                entry.get("paging") is not False,
+                entry.get("time_range_support") is not False,
+            )
+    return found
+
+
+def categories_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """`/config` → categories, each lower-cased name → the exact one."""
+    return {name.lower(): name for name in as_list(config.get("categories")) if isinstance(name, str)}
+
+
+def cannot(asked: Iterable[EngineFacts], fields: Mapping[str, str]) -> list[str]:
+    """What the chosen engines cannot do of what is asked. SearXNG leaves such an engine out and says nothing."""
+    engines = list(asked)
+    lacking = (
+        ("has no further pages", fields.get("pageno", "1") != "1", [one.name for one in engines if not one.paging]),
+        ("cannot filter by time", "time_range" in fields, [one.name for one in engines if not one.time_range]),
     )
+    return [
+        f"{', '.join(sorted(names)[:12])} {told}, and is not asked"
+        for told, wanted, names in lacking
+        if wanted and names
+    ]

@@ -38,6 +38,12 @@ class SearchSettings:
     max_query_chars: int = setting(2000, "Longest query accepted.", unit="characters", low=10, high=8000)
     snippet_chars: int = setting(300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000)
     answer_bytes: int = setting(6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000)
+    full_snippet_chars: int = setting(
+        1200, "Longest snippet with detail = full.", unit="characters", low=50, high=10_000
+    )
+    full_answer_bytes: int = setting(
+        20_000, "Size an answer with detail = full is kept to.", unit="bytes", low=1500, high=200_000
+    )
 
 
 @dataclass(frozen=True, slots=True)
