@@ -674,3 +674,49 @@ async def test_proxies_of_the_environment_are_ignored(tmp_path: Path, searxng: F
         names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
         found = in_a_guarded_process(tmp_path, searxng.url, **dict.fromkeys(names, recorder.url))
     assert found[0] == "200" and recorder.requests == [] and len(searxng.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["127.0.0.1"],
+        ["93.184.215.14", "127.0.0.1"],
+        ["::ffff:127.0.0.1"],
+        ["64:ff9b::7f00:1"],
+        ["fe80::1%lo"],
+        ["10.0.0.1"],
+    ],
+)
+async def test_a_name_of_the_web_that_leads_to_this_machine_or_network_is_not_connected_to(
+    door: Door, addresses: list[str]
+) -> None:
+    with raw_server(lambda send: send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as server:
+        port = server.url.rpartition(":")[2]
+        egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=_leads_to(addresses))
+        permit = Permit(Caller(session="s"), "read_page", "web", f"http://rebind.test:{port}", "/x", public=True)
+        failed = await egress.send(permit, "", lambda _: Request(f"http://rebind.test:{port}/x", method="GET"))
+        assert isinstance(failed, Failed) and failed.kind == "special_address"
+        assert server.requests == []
+    assert door.row()["outcome"] == "special_address"
+
+
+async def test_a_name_is_looked_up_once_so_that_no_second_answer_counts(door: Door) -> None:
+    """The second look-up would lead to a server on loopback, and there is none."""
+    asked: list[str] = []
+
+    async def rebinding(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        return ["192.0.2.1"] if len(asked) == 1 else ["127.0.0.1"]
+
+    egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=rebinding)
+    permit = Permit(Caller(session="s"), "read_page", "web", "http://rebind.test", "/x", timeout_s=0.3, public=True)
+    failed = await egress.send(permit, "", lambda _: Request("http://rebind.test/x", method="GET"))
+    assert isinstance(failed, Failed) and failed.kind == "special_address"
+    assert asked == ["rebind.test"]
+
+
+def _leads_to(addresses: list[str]) -> Callable[[str, int], Any]:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return addresses
+
+    return resolve

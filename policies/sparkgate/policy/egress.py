@@ -22,6 +22,7 @@ from sparkgate.policy.judge import Policy
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.request import SYNTAX, Request, objections
 from sparkgate.policy.response import TooLarge, read_body
+from sparkgate.policy.web_address import special
 
 __all__ = ["Ask", "Egress", "Failed", "Permit", "Refused", "Request", "Sent"]
 
@@ -45,6 +46,7 @@ class Permit:
         headers: constant headers of the tool.
         timeout_s: seconds for look-up, connection, sending and reading together.
         max_bytes: longest answer read, in bytes, packed as well as unpacked.
+        public: only addresses of the public web are connected to; one other among those of a name stops it.
     """
 
     caller: Caller
@@ -56,6 +58,7 @@ class Permit:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 15.0
     max_bytes: int = 4_000_000
+    public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,14 @@ class Failed:
     decision: Decision
 
 
+class NotPublic(Exception):
+    """A name of the web leads to an address of this machine or network. The address is not in the text."""
+
+
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
+    (NotPublic, "special_address"),
     (TooLarge, "too_large"),
     (httpx.TimeoutException, "timeout"),
     (TimeoutError, "timeout"),
@@ -214,6 +222,8 @@ class Egress:
         url = httpx.URL(request.url)
         port = url.port or (443 if url.scheme == "https" else 80)
         addresses = await self._look_up(url.host, port)
+        if permit.public and any(map(special, addresses)):
+            raise NotPublic("a name of the web leads elsewhere")
         for number, address in enumerate(addresses, 1):
             try:
                 with self.guard.addresses([(address, port)]):
