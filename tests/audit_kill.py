@@ -264,7 +264,7 @@ def proven(path: Path) -> tuple[int, list[str]]:
     """Links, and what does not hold, with the head that is kept beside the log."""
     chain = Chain(KEY)
     with reading(path) as connection:
-        *_, proof = verify(connection, chain, [HeadFile(path.with_suffix(".head"), chain).read()])
+        *_, proof = verify(connection, chain, HeadFile(path.with_suffix(".head"), chain).read())
     return proof.links, [one.told() for one in proof.broken]
 
 

@@ -310,8 +310,7 @@ def test_a_killed_writer_loses_no_row_it_was_told_is_written(path: Path, after: 
     process.send_signal(signal.SIGKILL)
     # A last line without its end may be half a number.
     told += [int(line) for line in process.stdout.readlines() if line.endswith("\n")]
-    process.wait(PATIENCE_S)
-    process.stdout.close()
+    process.communicate(timeout=PATIENCE_S)
     rows = read_rows(path, limit=100_000)
     assert {row["id"] for row in rows} >= set(told)
     assert AuditLog(path, KEY).intend(an_intent()) > max(told)

@@ -224,7 +224,7 @@ def test_two_gates_on_one_log_by_mistake_make_one_chain(tmp_path: Path) -> None:
         log.close(log.intend(an_intent(f"question {number}")), Outcome("answered", 200, 1, 1))
     chain = Chain(KEY)
     with reading(path) as connection:
-        proof = list(verify(connection, chain, [HeadFile(path.with_suffix(".head"), chain).read()]))[-1]
+        proof = list(verify(connection, chain, HeadFile(path.with_suffix(".head"), chain).read()))[-1]
     assert proof.intact and proof.links == 81
 
 

@@ -17,6 +17,7 @@ from sparkgate.policy.audit import AuditLog, Caller, Intent, Outcome
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.trail.chain import COVERED, FORM, OUTBOUND, Chain
 from sparkgate.policy.trail.head import HeadFile, heads_told
+from sparkgate.policy.trail.index import reindex
 from sparkgate.policy.trail.prune import Limits, prune
 from sparkgate.policy.trail.read import Filter, newest, oldest_first, reading
 from sparkgate.policy.trail.verify import Broken, Proof, verify
@@ -46,7 +47,7 @@ def written(path: Path, rows: int = 6) -> AuditLog:
 def proof(path: Path, key: bytes = KEY) -> Proof:
     chain = Chain(key)
     with reading(path) as connection:
-        return list(verify(connection, chain, [HeadFile(path.with_suffix(".head"), chain).read()]))[-1]
+        return list(verify(connection, chain, HeadFile(path.with_suffix(".head"), chain).read()))[-1]
 
 
 def told(broken: list[Broken]) -> list[tuple[str, str, int]]:
@@ -67,11 +68,15 @@ def put_in_place(path: Path, data: bytes) -> None:
 
 
 def tampered(path: Path, *statements: str) -> None:
-    """Somebody who may write the file and knows how, but does not have the key."""
+    """Somebody who may write the file and knows how, but does not have the key; he leaves no trigger behind or away."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        refusing = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%_no_%'"
+        triggers = connection.execute(refusing).fetchall()
+        for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         for statement in statements:
+            connection.execute(statement)
+        for _, statement in triggers:
             connection.execute(statement)
 
 
@@ -95,7 +100,7 @@ END = (
     "DELETE FROM outcome WHERE outbound_id > 4",
 )
 COPIED = ", ".join(name for name in COVERED[FORM][OUTBOUND] if name != "id")
-MADE_UP = json.dumps({"seq": 3, "mac": "00112233445566778899aabbccddeeff", "outbound": 1})
+MADE_UP = json.dumps({"seq": 3, "mac": "00112233445566778899aabbccddeeff", "loose": []})
 Places = list[tuple[str, str, int]]
 TAMPERED: dict[str, tuple[tuple[str, ...], Places]] = {
     "an edited text": (("UPDATE outbound SET sent = 'other' WHERE id = 3",), [("edited", "outbound", 3)]),
@@ -163,6 +168,7 @@ def test_a_copy_that_was_written_on_in_the_place_of_the_log_is_a_fork(path: Path
     log.shrink(0)
     copy = tmp_path / "copy.db"
     shutil.copy(path, copy)
+    shutil.copy(path.with_suffix(".head"), copy.with_suffix(".head"))
     log.intend(an_intent(sent="ours"))
     del log
     theirs = AuditLog(copy, KEY)
@@ -172,6 +178,150 @@ def test_a_copy_that_was_written_on_in_the_place_of_the_log_is_a_fork(path: Path
     theirs.shrink(0)
     put_in_place(path, copy.read_bytes())
     assert told(proof(path).broken) == [("fork", "outbound", 4)]
+
+
+def accepting(*told: str) -> str:
+    detail = json.dumps({"reason": "mine", "broken": [*told, *BROKEN]})
+    return f"INSERT INTO mark (at_us, what, detail) VALUES (1, 'accepted', '{detail}')"
+
+
+BROKEN = (
+    ["edited", 4, "outbound", 3, "", ""],
+    "outbound 3: its content is not what was written",
+    "mark 2: it was not written by the log",
+)
+HIDDEN: dict[str, tuple[str, ...]] = {
+    "an acceptance that somebody made up": ("UPDATE outbound SET sent = 'x' WHERE id = 3", accepting()),
+    "a mark that is no JSON": ("INSERT INTO mark (at_us, what, detail) VALUES (1, 'accepted', 'x')",),
+    "a pruning that is no JSON": ("INSERT INTO mark (at_us, what, detail) VALUES (1, 'pruned', '[]')",),
+    "a row that hides behind a pruned one": (
+        "DELETE FROM outcome WHERE outbound_id = 58",
+        "DELETE FROM outbound WHERE id = 58",
+        "UPDATE chain SET ref = 1 WHERE ref = 58 AND kind <> 3",
+    ),
+    "an outcome that hides behind a pruned one": (
+        "DELETE FROM outcome WHERE outbound_id = 58",
+        "UPDATE chain SET ref = 1 WHERE ref = 58 AND kind = 2",
+    ),
+    "an index that finds nothing": ("DELETE FROM withheld",),
+    "an index that finds no rule": ("DELETE FROM finding WHERE outbound_id = 58",),
+    "an index that finds no words": (
+        "INSERT INTO outbound_text (outbound_text, rowid, sent) SELECT 'delete', id, sent FROM outbound WHERE id = 58",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_nothing_that_is_written_beside_the_chain_hides_what_was_done(path: Path, name: str) -> None:
+    log = written(path, 60)
+    log.intend(an_intent("block", "", "r", ("ab",)))
+    with reading(path) as connection:
+        middle = connection.execute("SELECT at_us FROM outbound WHERE id = 30").fetchone()[0]
+    list(prune(log, Limits(before_us=middle)))
+    assert proof(path).intact
+    tampered(path, *HIDDEN[name])
+    assert not proof(path).intact
+    log.intend(an_intent())
+    list(prune(log, Limits(before_us=middle + 1)))
+    assert not proof(path).intact
+
+
+def test_an_index_is_made_anew(path: Path) -> None:
+    log = written(path)
+    tampered(
+        path,
+        "DELETE FROM withheld",
+        "DELETE FROM finding",
+        "INSERT INTO outbound_text (outbound_text) VALUES ('delete-all')",
+    )
+    assert {one.table for one in proof(path).broken} == {"finding", "outbound_text"}
+    log.change(lambda connection, _: reindex(connection))
+    assert proof(path).intact
+
+
+def test_an_end_that_is_cut_off_under_the_log_stays_known_when_it_grows_again(path: Path) -> None:
+    log = written(path, 9)
+    tampered(path, *(statement.replace("> 8", "> 11").replace("> 4", "> 6") for statement in END))
+    for _ in range(9):
+        log.intend(an_intent())
+    assert [one.fault for one in proof(path).broken] == ["truncated"]
+    assert "noticed at link" in proof(path).broken[0].detail
+
+
+def test_rows_that_were_made_anew_under_the_log_stay_known_when_it_grows_again(path: Path, tmp_path: Path) -> None:
+    log = written(path, 3)
+    log.shrink(0)
+    copy = tmp_path / "copy.db"
+    for suffix in (".db", ".head"):
+        shutil.copy(path.with_suffix(suffix), copy.with_suffix(suffix))
+    log.intend(an_intent(sent="ours"))
+    theirs = AuditLog(copy, KEY)
+    for number in range(3):
+        theirs.intend(an_intent(sent=f"theirs {number}"))
+    theirs.shrink(0)
+    del log
+    put_in_place(path, copy.read_bytes())
+    reopened = AuditLog(path, KEY)
+    for _ in range(5):
+        reopened.intend(an_intent())
+    assert [one.fault for one in proof(path).broken] == ["fork"]
+
+
+def test_a_head_that_was_removed_is_known_of_after_the_log_was_opened_again(path: Path) -> None:
+    log = written(path)
+    del log
+    path.with_suffix(".head").unlink()
+    AuditLog(path, KEY).intend(an_intent())
+    assert [one.fault for one in proof(path).broken] == ["unanchored"]
+
+
+DROPPING = (
+    "DROP TABLE chain",
+    "DROP TABLE mark",
+    "DELETE FROM _sqlite_migrations WHERE name = 'chain_the_rows'",
+)
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_rows_without_a_chain_are_not_linked_by_opening_the_log(path: Path, dropped: bool) -> None:
+    """Somebody who empties the chain, or makes the log look older than it, would have it sign what he left there."""
+    log = written(path)
+    del log
+    tampered(path, "DELETE FROM chain", "DELETE FROM mark", "UPDATE outbound SET sent = 'x' WHERE id = 3")
+    path.with_suffix(".head").unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in DROPPING if dropped else ():
+            connection.execute(statement)
+    AuditLog(path, KEY)
+    assert {one.fault for one in proof(path).broken} == {"inserted"}
+
+
+def test_pruning_while_the_log_is_proven_breaks_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkgate.policy.trail.verify.BATCH", 20)
+    log = written(path, 60)
+    chain = Chain(KEY)
+    with reading(path) as connection:
+        middle = connection.execute("SELECT at_us FROM outbound WHERE id = 40").fetchone()[0]
+        proofs = verify(connection, chain, HeadFile(path.with_suffix(".head"), chain).read())
+        next(proofs)
+        list(prune(log, Limits(before_us=middle)))
+        *_, last = proofs
+    assert last.intact, last.broken
+
+
+def test_what_is_accepted_is_what_stands_there_and_nothing_that_is_put_there_later(path: Path) -> None:
+    log = written(path, 9)
+    tampered(path, "UPDATE outbound SET sent = 'one' WHERE id = 4", "DELETE FROM chain WHERE seq = 9")
+    broken = proof(path).broken
+    log.mark("accepted", {"reason": "x", "broken": [one.key() for one in broken]})
+    found = proof(path)
+    assert found.intact and found.accepted == broken
+    for statement in (
+        "UPDATE outbound SET sent = 'two' WHERE id = 4",
+        "UPDATE outcome SET status = 500 WHERE outbound_id = 4",
+    ):
+        tampered(path, statement)
+        assert not proof(path).intact
 
 
 def test_an_old_copy_in_the_place_of_the_log_is_told_before_and_after_more_is_written(path: Path) -> None:
@@ -219,26 +369,6 @@ def test_a_head_that_somebody_made_up_counts_as_none(path: Path) -> None:
 def test_with_another_key_nothing_holds(path: Path) -> None:
     written(path)
     assert len(proof(path, b"x" * 32).broken) == 12
-
-
-def test_a_log_from_before_the_chain_is_linked_when_it_is_opened(path: Path) -> None:
-    written(path)
-    tampered(path, "DELETE FROM chain", "DELETE FROM mark")
-    for name in ("chain", "mark"):
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"DROP TABLE {name}")
-            connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'chain_the_rows'")
-            connection.commit()
-    path.with_suffix(".head").unlink()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for table, key in (("outbound", "id"), ("outcome", "outbound_id")):
-            from sparkgate.policy.audit_schema import APPEND_ONLY, refusal
-
-            for what in APPEND_ONLY:
-                connection.execute(refusal(table, key, what))
-    AuditLog(path, KEY)
-    found = proof(path)
-    assert found.intact and found.links == 11
 
 
 def test_old_rows_are_pruned_and_the_rest_is_still_proven(path: Path) -> None:

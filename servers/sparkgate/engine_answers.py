@@ -30,7 +30,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 async def engine_status(services: Services, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
-    live = services.live()
+    live = await anyio.to_thread.run_sync(services.live)
     names, problem = _names(live, arguments["name"].strip())
     if problem:
         return problem
@@ -78,7 +78,7 @@ async def engine_job(services: Services, arguments: Arguments, caller: Caller, _
 
 
 async def engine_doctor(services: Services, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
-    live = services.live()
+    live = await anyio.to_thread.run_sync(services.live)
     names, problem = _names(live, arguments["name"].strip())
     if problem:
         return problem
@@ -88,7 +88,7 @@ async def engine_doctor(services: Services, arguments: Arguments, _: Caller, __:
 
 
 async def engine_logs(services: Services, arguments: Arguments, _: Caller, __: Context) -> dict[str, Any]:
-    live = services.live()
+    live = await anyio.to_thread.run_sync(services.live)
     name = arguments["name"].strip()
     problem = _names(live, name)[1]
     if problem or not name:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
-FIRST_PRUNE_S, PRUNE_S = 60.0, 3600.0
+LOOK_TO_PRUNE_S, PRUNE_S = 30.0, 3600.0
 RECOVER_S = 10.0
 MAX_SESSIONS = 256
 FILES_WANTED = 4096
@@ -99,15 +99,17 @@ class Gate:
             await asyncio.sleep(RECOVER_S)
 
     async def _keep_pruning(self) -> None:
-        """Take away what the log is to keep no longer, soon after the start and every hour."""
+        """Take away what the log is to keep no longer, soon after it was opened and every hour."""
         import asyncio
 
         from sparkgate import log
 
-        wait_s = FIRST_PRUNE_S
+        next_s = 0.0
         while not self.retiring:
-            await asyncio.sleep(wait_s)
-            wait_s = PRUNE_S
+            await asyncio.sleep(LOOK_TO_PRUNE_S)
+            if time.monotonic() < next_s or not self.services.has_log:
+                continue
+            next_s = time.monotonic() + PRUNE_S
             try:
                 rows = await asyncio.to_thread(self.services.prune_log, time.time_ns() // 1000)
                 if rows:

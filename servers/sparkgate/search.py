@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import anyio.to_thread
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
@@ -144,7 +145,7 @@ async def web_search(
 ) -> dict[str, Any]:
     """The whole way of one query; every bad end is an answer with `ok: false`, a code and the way out."""
     try:
-        live = services.live()
+        live = await anyio.to_thread.run_sync(services.live)
     except NotReady as error:
         return failure(error.code, str(error))
     search = checked(arguments, live.settings.search)

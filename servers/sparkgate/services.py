@@ -129,6 +129,11 @@ class Services:
         if self._log is not None and (size := self._log.wal_bytes) > MAX_WAL_BYTES:
             yield LONG_READER.format(megabytes=size // 10**6)
 
+    @property
+    def has_log(self) -> bool:
+        """Whether a query has opened the log already."""
+        return self._log is not None
+
     def prune_log(self, now_us: int) -> int:
         """Take away the rows that the settings keep no longer; how many.
 

@@ -133,7 +133,7 @@ def last_proof(path: Path) -> Proof:
     """The whole proof of a log, with the head beside it."""
     chain = Chain(KEY)
     with reading(path) as connection:
-        *_, proof = verify(connection, chain, [HeadFile(path.with_suffix(".head"), chain).read()])
+        *_, proof = verify(connection, chain, HeadFile(path.with_suffix(".head"), chain).read())
     return proof
 
 

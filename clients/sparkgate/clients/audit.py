@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "stats": "sparkgate.clients.audit_stats:stats",
     "verify": "sparkgate.clients.audit_proof:verify",
     "accept": "sparkgate.clients.audit_proof:accept",
+    "reindex": "sparkgate.clients.audit_proof:reindex",
     "prune": "sparkgate.clients.audit_prune:prune",
     "export": "sparkgate.clients.audit_export:export",
     "ship": "sparkgate.clients.audit_ship:ship",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparkgate.clients.audit_rows import filtered, reading, wanted
+from sparkgate.clients.audit_rows import filtered, log_path, reading, wanted
 from sparkgate.clients.output import console, fail
 
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ def _named_when_whole(output: Path, *, force: bool) -> Iterator[Path]:
 
 
 def _check_free(output: Path, *, force: bool) -> None:
+    if output.name.startswith(log_path().stem) and output.resolve().parent == log_path().resolve().parent:
+        fail("the log is not written over; name another file")
     if not output.exists():
         return
     if not force:

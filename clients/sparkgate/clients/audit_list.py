@@ -100,11 +100,11 @@ def _follow(connection: sqlite3.Connection, which: Filter, rows: list[dict[str, 
 
 def _ended(connection: sqlite3.Connection, which: Filter, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """In order; a row waits for its outcome, and those behind it with it."""
-    from sparkgate.policy.trail.read import newest
+    from sparkgate.policy.trail.read import oldest_first
 
     last = rows[-1]["id"] - 1 if rows else 0
     while True:
-        for row in reversed(newest(connection, which, limit=1000, after=last)):
+        for row in oldest_first(connection, which, after=last):
             if row["outcome"] is None and time.time() - row["at_us"] / 1e6 < WAIT_FOR_END_S:
                 break
             last = row["id"]

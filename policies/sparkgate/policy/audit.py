@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import random
 import secrets
 import sqlite3
 import threading
@@ -28,12 +27,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
-from sparkgate.policy.trail.chain import FORM, MARK, OUTBOUND, OUTCOME, Chain, Head, Kind, covered
-from sparkgate.policy.trail.file import BUSY_TIMEOUT_S, open_log, way_out
+from sparkgate.policy.trail.chain import COVERED, FORM, MARK, OUTBOUND, OUTCOME, Chain, Head, Kind, covered
+from sparkgate.policy.trail.file import BUSY_TIMEOUT_S, committed, open_log, way_out
 from sparkgate.policy.trail.head import HeadFile, SystemLog
+from sparkgate.policy.trail.verify import tombstone
 
-LOOK_AGAIN_S = (0.0005, 0.003)
-"""Shortest and longest pause of a writer that another one keeps waiting."""
 Result = TypeVar("Result")
 Mark = Callable[[str, Mapping[str, Any]], None]
 """(what, detail) → a mark in the chain."""
@@ -102,6 +100,7 @@ class AuditLog:
         self._head = HeadFile(head or path.with_suffix(".head"), self._chain)
         self._system = SystemLog(self._chain) if tell_syslog else None
         self._lock = threading.Lock()
+        self._last = Head()
         self._is_full = True
         self.is_anchored = True
         try:
@@ -110,22 +109,29 @@ class AuditLog:
             self._db.conn.execute("PRAGMA busy_timeout = 0")  # `_begin` waits
             self._inode = path.stat().st_ino
             with self._transaction(full=True) as connection:
-                self._begin(connection)
+                self._start(connection)
         except (OSError, sqlite3.Error) as error:
             raise LogUnavailable(f"cannot open the log {path}: {error}{way_out(error)}") from error
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        """Link rows that were there before the chain, and note a file that is behind its own head."""
+    def _start(self, connection: sqlite3.Connection) -> None:
+        """Begin the chain, or note what was done to it. Rows that have no link get none: anybody may have put them."""
         found = _head(connection).seq
         if not found:
             self._mark(connection, "begun", {"log": secrets.token_hex(16)})
-            for kind, table, key in ((OUTBOUND, "outbound", "id"), (OUTCOME, "outcome", "outbound_id")):
-                for row in _dicts(connection, f"SELECT * FROM {table} ORDER BY {key}"):
-                    self._link(connection, kind, row)
         kept = self._head.read()
-        if kept and kept.head.seq > found:
-            self._mark(connection, "behind", {"kept": kept.head.seq, "mac": kept.head.mac.hex(), "found": found})
-            self._head.rewind(_head(connection))
+        if kept:
+            self._note_break(connection, kept.head, found)
+        elif found:
+            self._mark(connection, "headless", {"found": found})
+
+    def _note_break(self, connection: sqlite3.Connection, kept: Head, found: int) -> None:
+        """Write down, once, that the log does not hold the link that was its last; `found` is its last one now."""
+        row = connection.execute("SELECT mac FROM chain WHERE seq = ?", (kept.seq,)).fetchone()
+        if not kept.seq or (row and row[0] == kept.mac) or kept.seq <= tombstone(connection).seq:
+            return
+        told = {"kept": kept.seq, "mac": kept.mac.hex(), "found": found}
+        self._mark(connection, "other" if row else "behind", told)
+        self._head.rewind(_head(connection))
 
     def fingerprint(self, value: str) -> str:
         """The digest of a withheld value, as it stands in rows."""
@@ -192,14 +198,30 @@ class AuditLog:
         with self._transaction(full=True) as connection:
             return work(connection, partial(self._mark, connection))
 
+    def proves(self, connection: sqlite3.Connection, seq: int) -> bool:
+        """Whether a link of an outcome is the one that was written, with its outcome in place."""
+        link = connection.execute("SELECT kind, ref, form, mac FROM chain WHERE seq = ?", (seq,)).fetchone()
+        before = connection.execute("SELECT mac FROM chain WHERE seq = ?", (seq - 1,)).fetchone()
+        names = ", ".join(COVERED[FORM][OUTCOME])
+        values = connection.execute(f"SELECT {names} FROM outcome WHERE outbound_id = ?", (link[1],)).fetchone()
+        if link[0] != OUTCOME or link[2] != FORM or before is None or values is None:
+            return False
+        return self._chain.mac(before[0], seq, OUTCOME, FORM, values) == bytes(link[3])
+
     def shrink(self, pages: int) -> None:
-        """Give free pages back to the file system, so many at most, and begin the WAL anew. Raises LogUnavailable."""
+        """Give free pages back to the file system, so many at most, and begin the WAL anew; not while others write.
+
+        Raises:
+            LogUnavailable: the file cannot be written.
+        """
         with self._lock:
             try:
                 # `execute` would take one step, which is one page.
                 self._db.conn.executescript(f"PRAGMA incremental_vacuum({pages})")
                 self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except sqlite3.Error as error:
+                if error.sqlite_errorname == "SQLITE_BUSY":
+                    return
                 raise LogUnavailable(
                     f"cannot write the log {self.path}: {type(error).__name__}{way_out(error)}"
                 ) from error
@@ -260,40 +282,17 @@ class AuditLog:
             if full is not self._is_full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._is_full = full
-            with _committed(connection, monotonic() + BUSY_TIMEOUT_S):
+            with committed(connection, monotonic() + BUSY_TIMEOUT_S):
+                if self._last.seq:
+                    self._note_break(connection, self._last, _head(connection).seq)
                 yield connection
                 head = _head(connection)
+            self._last = head
             self._keep_head(head)
         except sqlite3.Error as error:
             raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}{way_out(error)}") from error
         finally:
             self._lock.release()
-
-
-@contextmanager
-def _committed(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
-    _begin(connection, deadline)
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _begin(connection: sqlite3.Connection, deadline: float) -> None:
-    """Begin to write, when nobody else does.
-
-    SQLite itself waits longer and longer, and of many writers the newest wins; looking again soon is fair to all.
-    """
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != "SQLITE_BUSY" or monotonic() > deadline:
-                raise
-        time.sleep(random.uniform(*LOOK_AGAIN_S))
 
 
 def _columns(intent: Intent) -> dict[str, Any]:
@@ -327,12 +326,6 @@ def _columns(intent: Intent) -> dict[str, Any]:
 def _head(connection: sqlite3.Connection) -> Head:
     row = connection.execute("SELECT seq, mac FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
     return Head(*row) if row else Head()
-
-
-def _dicts(connection: sqlite3.Connection, query: str) -> Iterator[dict[str, Any]]:
-    cursor = connection.execute(query)
-    names = [column[0] for column in cursor.description]
-    return (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
 
 
 def _insert(table: str, columns: Mapping[str, Any]) -> str:

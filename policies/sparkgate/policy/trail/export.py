@@ -25,6 +25,8 @@ as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 BATCH = 500
 """Log records in one line of OTLP."""
 
+BLANKS = " \u00a0\u200b\u2060\ufeff\u3000"
+"""A spreadsheet may look past these."""
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 """What makes a spreadsheet take a cell for a formula, or look behind it for one."""
 CSV_COLUMNS = ("id", "at", "at_us", *(name for name in COLUMNS if name not in ("id", "at")))
@@ -104,7 +106,7 @@ def csv_lines(rows: Iterable[Row], source: Source) -> Iterator[str]:
 
     Text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
-    writer = csv.writer(_Line())
+    writer = csv.writer(_Line(), quoting=csv.QUOTE_NONNUMERIC)
     yield writer.writerow(CSV_COLUMNS)
     for row in rows:
         yield writer.writerow([cell(row[name]) for name in CSV_COLUMNS])
@@ -121,7 +123,7 @@ def cell(value: Any) -> Any:
     """A value as it stands in CSV; numbers stay numbers."""
     if isinstance(value, list | dict):
         return as_json(value)
-    if isinstance(value, str) and value.startswith(FORMULA):
+    if isinstance(value, str) and value.lstrip(BLANKS).startswith(FORMULA):
         return f"'{value}"
     return value
 

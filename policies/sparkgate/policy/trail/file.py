@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import random
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 from sqlite_utils import Database
 
 from sparkgate.policy.audit_schema import APPLICATION_ID, PARTS, migration
 
+LOCK_AGAIN_S = 0.002
 OPEN_TIMEOUT_S = 10.0
 """Longest wait to open it while others write."""
 BUSY_TIMEOUT_S = 5.0
@@ -21,6 +25,8 @@ DAMAGED = (
     "it is damaged: `sparkgate gate stop`, move it away and keep it, and the next query begins a new one; "
     "`sparkgate audit verify` goes on telling of the break until `sparkgate audit accept`"
 )
+LOOK_AGAIN_S = (0.0005, 0.003)
+"""Shortest and longest pause of a writer that another one keeps waiting."""
 WAY_OUT: Mapping[str, str] = {
     "SQLITE_BUSY": "another program holds it; nothing leaves until it lets go",
     "SQLITE_FULL": "the disk is full; free some space, nothing leaves until there is some",
@@ -82,11 +88,56 @@ def _check_ours(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("the file belongs to another program")
 
 
+def locked(descriptor: int, timeout_s: float) -> bool:
+    """Take the lock of an open file; False when another program has it for longer than that."""
+    deadline = monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if monotonic() > deadline:
+                return False
+        sleep(LOCK_AGAIN_S)
+
+
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not locked(descriptor, OPEN_TIMEOUT_S):
+            raise OSError(errno.EAGAIN, "another program holds its lock", str(path))
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def committed(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
+    """A transaction that writes: committed at the end, rolled back on the way out by an error.
+
+    Args:
+        deadline: seconds of time.monotonic; until then it waits for others who write.
+    """
+    _begin(connection, deadline)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """Begin to write, when nobody else does.
+
+    SQLite itself waits longer and longer, and of many writers the newest wins; looking again soon is fair to all.
+    """
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or monotonic() > deadline:
+                raise
+        sleep(random.uniform(*LOOK_AGAIN_S))

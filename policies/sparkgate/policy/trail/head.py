@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
 import os
 import re
@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate.policy.trail.chain import Chain, Head
+from sparkgate.policy.trail.file import locked
 
 LINE_BYTES = 160
 """Of the file, always: it is written in place, as its folder may belong to somebody else."""
+LOCK_S = 0.1
+"""Longest wait for another program that holds the head; the row is on the disk already."""
 SYSLOG_EVERY_S = 600.0
 IDENT = "sparkgate-audit"
 _TOLD = re.compile(r"head (?P<seq>\d{1,18}):(?P<mac>[0-9a-f]{32}) signed (?P<signed>[0-9a-f]{32})")
@@ -49,7 +52,8 @@ class HeadFile:
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not locked(descriptor, LOCK_S):
+                return False
             kept = self._parsed(os.pread(descriptor, LINE_BYTES, 0))
             if kept is None or kept.head.seq < head.seq:
                 os.pwrite(descriptor, self._line(head), 0)
@@ -63,7 +67,8 @@ class HeadFile:
         """Keep `head` though a later one is kept. Raises OSError."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not locked(descriptor, LOCK_S):
+                raise OSError(errno.EAGAIN, "another program holds the head", str(self.path))
             os.pwrite(descriptor, self._line(head), 0)
         finally:
             os.close(descriptor)

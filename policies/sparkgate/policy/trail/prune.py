@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparkgate.policy.audit import AuditLog, Mark
+from sparkgate.policy.audit import AuditLog, LogUnavailable, Mark
 from sparkgate.policy.audit_schema import refusal
-from sparkgate.policy.trail.chain import MARK, OUTBOUND
+from sparkgate.policy.trail.chain import MARK, OUTBOUND, OUTCOME
+from sparkgate.policy.trail.verify import tombstone
 
 BATCH = 2000
 """Rows taken in one transaction: so long a query that wants to leave may wait."""
@@ -18,6 +19,8 @@ PAGES_A_BATCH = 2000
 KEYS = {"outbound": "id", "outcome": "outbound_id", "chain": "seq", "mark": "id"}
 """Tables that rows are taken from → their keys."""
 Why = Literal["age", "size"]
+Proves = Callable[[sqlite3.Connection, int], bool]
+"""(connection, number of a link) → whether it is what the log wrote, with its record in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ def prune(log: AuditLog, limits: Limits) -> Iterator[Pruned]:
     Raises:
         LogUnavailable: the log cannot be written. What was taken until then stays taken, with its marks.
     """
-    while taken := log.change(lambda connection, mark: _one_batch(connection, mark, limits)):
-        log.shrink(PAGES_A_BATCH)
+    while taken := log.change(lambda connection, mark: _one_batch(connection, mark, limits, log.proves)):
         yield taken
+        log.shrink(PAGES_A_BATCH)
 
 
 def due(connection: sqlite3.Connection, limits: Limits) -> tuple[int, Why] | None:
@@ -79,12 +82,15 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 _SIZES = ("page_size", "page_count", "freelist_count")
 
 
-def _one_batch(connection: sqlite3.Connection, mark: Mark, limits: Limits) -> Pruned | None:
+def _one_batch(connection: sqlite3.Connection, mark: Mark, limits: Limits, proves: Proves) -> Pruned | None:
     found = due(connection, limits)
     if found is None:
         return None
     through, why = found
     seq = _last_link(connection, through)
+    gone = f"SELECT seq FROM chain WHERE kind = {OUTCOME} AND ref <= ? AND seq > ?"
+    loose = [link for (link,) in connection.execute(gone, (through, seq)) if proves(connection, link)]
+    loose += sorted(one for one in tombstone(connection).loose if one > seq and one not in loose)
     mac = connection.execute("SELECT mac FROM chain WHERE seq = ?", (seq,)).fetchone()[0]
     for table in KEYS:
         connection.execute(f"DROP TRIGGER {table}_no_delete")
@@ -94,7 +100,7 @@ def _one_batch(connection: sqlite3.Connection, mark: Mark, limits: Limits) -> Pr
     connection.execute("DELETE FROM chain WHERE seq <= ?", (seq,))
     for table, key in KEYS.items():
         connection.execute(refusal(table, key, "delete"))
-    told: Mapping[str, Any] = {"seq": seq, "mac": mac.hex(), "outbound": through, "rows": rows, "why": why}
+    told: Mapping[str, Any] = {"seq": seq, "mac": mac.hex(), "loose": loose, "rows": rows, "why": why}
     mark("pruned", told)
     return Pruned(rows, why)
 
@@ -102,4 +108,6 @@ def _one_batch(connection: sqlite3.Connection, mark: Mark, limits: Limits) -> Pr
 def _last_link(connection: sqlite3.Connection, through: int) -> int:
     """The link up to which everything goes: the one before the first row that stays."""
     row = connection.execute(f"SELECT min(seq) FROM chain WHERE kind = {OUTBOUND} AND ref > ?", (through,)).fetchone()
+    if row[0] is None:
+        raise LogUnavailable("the newest rows have no link; `sparkgate audit verify` tells what was done to the log")
     return int(row[0]) - 1

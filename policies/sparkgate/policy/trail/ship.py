@@ -79,15 +79,22 @@ def ship(path: Path, name: str, send: Send, *, batch: int, wanted: Filter = ANY)
         LogUnavailable: the log cannot be read, or the cursor not be written. What was taken is then sent again.
     """
     with reading(path) as connection:
-        rows = oldest_first(connection, wanted, after=cursor(connection, name))
-        waiting = takewhile(_is_complete, rows)
-        while some := list(islice(waiting, batch)):
-            for shipment in _offer(some, send):
-                if shipment.answer.taken:
-                    advance(path, name, shipment.last)
-                yield shipment
-                if not shipment.answer.taken:
-                    return
+        waiting = takewhile(_is_complete, oldest_first(connection, wanted, after=_behind(connection, name)))
+        batches = iter(lambda: list(islice(waiting, batch)), [])
+        for shipment in (shipment for some in batches for shipment in _offer(some, send)):
+            if shipment.answer.taken:
+                advance(path, name, shipment.last)
+            yield shipment
+            if not shipment.answer.taken:
+                return
+
+
+def _behind(connection: sqlite3.Connection, name: str) -> int:
+    """The cursor, which nobody but this program moves on."""
+    found = cursor(connection, name)
+    if found > (connection.execute("SELECT max(id) FROM outbound").fetchone()[0] or 0):
+        raise LogUnavailable("the cursor is ahead of the log: somebody has moved it; give another one with --cursor")
+    return found
 
 
 def _offer(rows: Sequence[Row], send: Send) -> Iterator[Shipment]:
