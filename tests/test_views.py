@@ -312,3 +312,34 @@ def test_counting_in_words_is_no_number() -> None:
 def test_groups_of_nothing_but_digits_do_not_end_a_token_in_groups() -> None:
     key = "sk-or-v1-bad81e4c2a785401513145825240c6e750f3cd02f4a1454f83f2f5035c175c95a1"
     assert POLICY.judge(f"look up {' '.join(re.findall('.{1,4}', key))} for me").verdict == "block"
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("sign", ["=", "@", " |", "| ", " ・", "\t->", "..", " ;"])
+def test_whatever_sign_stands_between_the_parts_of_a_token_they_are_put_together(sign: str, size: int) -> None:
+    token = fill("hf_{mixed:34}")
+    assert POLICY.judge(f"why does {sign.join(re.findall(f'.{{1,{size}}}', token))} fail").verdict == "block"
+
+
+def test_tables_of_ids_and_numbers_are_ordinary_and_make_few_forms() -> None:
+    draw = random.Random(6)
+    for columns in ("1234 12345 1234", "123456 123456 123456", "sm121 1234 12345"):
+        ids = ("".join(draw.choices(string.ascii_letters + string.digits, k=6)) for _ in range(250))
+        text = "\n".join(f"{one} {columns}" for one in ids)
+        assert len([view for view in views(text) if view.name == "groups"]) <= 1
+
+
+def test_digits_that_are_newer_than_python_make_nothing_fail() -> None:
+    assert POLICY.judge("phone " + "\U00010d40" * 3).reason == ""
+
+
+@pytest.mark.parametrize("joint", [", ", ". ", " ", "-"])
+def test_a_number_in_words_is_withheld_whatever_stands_between_them(joint: str) -> None:
+    words = "plus four nine one seven one five five five zero eight one four three".replace(" ", joint)
+    assert POLICY.judge(f"phone {words} who").verdict == "redact"
+
+
+def test_bytes_of_which_some_are_marked_are_read_as_bytes() -> None:
+    data = TOKENS["gitlab"].encode()
+    text = " ".join(f"0x{byte:02x}" if place % 2 else f"{byte:02x}" for place, byte in enumerate(data))
+    assert POLICY.judge(f"decode {text}").verdict == "block"

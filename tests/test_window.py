@@ -14,8 +14,9 @@ from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Overrun
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.assemble import forms
+from sparkgate.policy.recent.clauses import Clauses
 from sparkgate.policy.recent.joint import MAX_FORMS
-from sparkgate.policy.recent.pieces import cut, decoded, kind_of
+from sparkgate.policy.recent.pieces import bits, cut, decoded, kind_of
 from sparkgate.policy.recent.window import JOINED, Window, lanes_of
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
@@ -113,10 +114,16 @@ def test_what_is_cut_up_is_stopped_at_the_latest_at_its_last_piece(name: str) ->
         ("prefix @, Rest @ ohne Lücke", pieces(OPENROUTER, 36)),
         ("part1: @\npart2: @\npart3: @", pieces(GITHUB, 14, 27)),
         ("@ is the end, @ is the start", [*reversed(pieces(HF, 18))]),
+        ("Please explain this to me.\n" * 20 + "first half @\nsecond half @", pieces(HF, 18)),
+        ("first half @\nsecond half @\n" + "Please explain this to me.\n" * 20, pieces(HF, 18)),
+        ('{"a": "@", "b": "@"}', pieces(HF, 18)),
+        ("开头是 @，结尾是 @", pieces(HF, 18)),
     ],
 )
 def test_what_is_cut_up_within_one_text_is_stopped_by_itself(template: str, parts: list[str]) -> None:
-    text = template.replace("@", "{}").format(*parts)
+    text = template
+    for part in parts:
+        text = text.replace("@", part, 1)
     decision = Policy(shipped(), deadline_s=PATIENCE_S).judge(text)
     assert decision.verdict == "block"
     assert {text[one.start : one.end] for one in decision.findings} == {*parts}
@@ -130,6 +137,37 @@ def test_ordinary_research_in_one_text_goes_on_undisturbed() -> None:
             text = f"first {joint.join(texts)}"
             assert [policy.judge(one).verdict for one in texts] == ["allow"] * len(texts), texts
             assert policy.judge(text).verdict == "allow", text
+
+
+ORDINARY = (
+    "first read https://stackoverflow.com/questions/22270889/python-typing, then "
+    "https://stackoverflow.com/questions/43934578/python-typing",
+    "first run\n"
+    + "\n".join(f"{n * 7919 % 99999:5} {n * 104729 % 9999999:8} {n * 31337 % 99999999:8}" for n in range(20)),
+    "why does self.assertEqual and fs.readFileSync and io.TextIOWrapper fail; then ast.NodeVisitor",
+)
+
+
+@pytest.mark.parametrize("text", ORDINARY, ids=lambda text: text[:24])
+def test_numbers_and_names_in_one_text_are_not_put_together(text: str) -> None:
+    assert Policy(shipped(), deadline_s=PATIENCE_S).judge(text).verdict == "allow"
+
+
+def test_names_of_programs_are_no_random_words() -> None:
+    assert bits("why does self.assertEqual and fs.readFileSync and io.TextIOWrapper and ast.NodeVisitor fail") == 0
+
+
+def test_the_number_of_forms_of_one_text_is_bounded_however_many_clauses_it_has() -> None:
+    chance, asked = random.Random(4), []
+    policy = Policy(shipped(), deadline_s=PATIENCE_S)
+
+    def look(text: str, deadline: float) -> list[Finding]:
+        asked.append(text)
+        return policy.find_at(ANYWHERE)(text, deadline)
+
+    rows = ["".join(chance.choices("abcdefXYZ0123456789", k=24)) for _ in range(40)]
+    Clauses(look).find("first crash, then:\n" + "\n".join(rows), PATIENCE_S * 1e6)
+    assert 0 < len(asked) < 12 * MAX_FORMS
 
 
 def test_the_answer_names_the_rule_and_shows_the_piece_of_the_last_text() -> None:

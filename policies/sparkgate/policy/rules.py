@@ -101,6 +101,8 @@ class Rulebook:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
         """
         brief = len(text) <= TRUSTED_CHARS
+        if monotonic() > deadline:
+            raise Overrun
         return [
             hit
             for rule in self.candidates(text)

@@ -203,6 +203,6 @@ def _normal(text: str) -> Iterator[Edit]:
     for cluster in _CLUSTER.finditer(text):
         if len(cluster[0]) > 1 or not cluster[0].isascii() or not cluster[0].isprintable():
             folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
-            folded = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), folded)
+            folded = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), folded)
             if folded != cluster[0]:
                 yield cluster.start(), cluster.end(), folded

@@ -51,13 +51,13 @@ _CHUNK_CHARS = 12
 _PART_CHARS = 20
 _UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
 _CHUNKS = 4
+_LONG_RUN = 120
 
 
 @lru_cache(maxsize=256)
 def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """(words with this sign between their parts, once or twice, with or without blanks; the sign with its blanks)"""
-    own = "_-+/.".replace(sign, "") if len(sign) == 1 else "_-+/."
-    part = f"[A-Za-z0-9=@{re.escape(own)}]"
+    part = f"[A-Za-z0-9{re.escape('=@_-+/.'.replace(sign, '') if len(sign) == 1 else '=@_-+/.')}]"
     between = rf"[ \t]?{re.escape(sign)}{{1,2}}>?[ \t]?" if len(sign) == 1 else re.escape(sign)
     # A part that holds no sign ends before one in only one way, so nothing is to be tried again.
     some = f"{{1,{_PART_CHARS}}}{'+' if len(sign) == 1 else ''}"
@@ -67,7 +67,7 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _PART = "[A-Za-z0-9=_+/@.-]{1,24}?"
 _SIGNED = re.compile(
-    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].)(?=\2?>?[ \t]))\2?)>?"
+    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].))\2?)>?"
     rf"[ \t]?{_PART}[ \t]?\1>?[ \t]?{_PART}[ \t]?\1>?[ \t]?[A-Za-z0-9=_+/-]"
 )
 
@@ -124,7 +124,9 @@ def _grouped(view: View) -> Iterator[View]:
     """
     runs = list(_odd_runs(view.text.split())) if _is_mixed(view.text) else []
     groups = list(_CHUNK.finditer(view.text)) if runs else []
-    for before, after in product(range(4), range(3)) if runs else ():
+    # A table of ids is a long run, and no word: its ends need no care.
+    several = sum(end - first for first, end in runs) <= _LONG_RUN
+    for before, after in product(range(4), range(3)) if several and runs else [(0, 0)] * bool(runs):
         form = rewrite(view, "groups", near(_between(groups, runs, before, after), view.text))
         if form is not None:
             yield form
@@ -152,12 +154,17 @@ def _odd_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     for place, word in enumerate(words):
         if not _is_odd(word):
             continue
-        between = words[run[-1] + 1 : place] if run else []
-        if sum(not word.isdigit() for word in between) > 2 or not all(map(_GROUP.fullmatch, between)):
+        if run and not _belongs(words[run[-1]], words[run[-1] + 1 : place]):
             yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
             run = []
         run.append(place)
     yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
+
+
+def _belongs(last: str, between: Sequence[str]) -> bool:
+    """Whether what stands between two odd groups may be of one word with them: little, or digits of the same length."""
+    few = len(between) <= 2 or all(word.isdigit() and len(word) == len(last) for word in between)
+    return few and all(map(_GROUP.fullmatch, between))
 
 
 def _is_odd(word: str) -> bool:
@@ -242,7 +249,8 @@ MAX_SIGNS = 8
 def _between_parts(text: str) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
     found = {match[1] for match in _SIGNED.finditer(text)}
-    signs = sorted(found | {one[0] for one in found})
+    once = {one[0] for one in found}
+    signs = sorted(found | once | {2 * one for one in once if text.count(2 * one) > 2})
     return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
 
 

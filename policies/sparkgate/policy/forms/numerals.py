@@ -34,7 +34,7 @@ _GAP = re.compile(r"\W+")
 
 def may_be_said(text: str) -> bool:
     """Whether there are enough words for digits in it, with no more than two others between them."""
-    places = [place for place, word in enumerate(text.lower().split()) if word in NUMERALS]
+    places = [place for place, word in enumerate(_WORD.findall(text.lower())) if word in NUMERALS]
     return any(last - first < LEAST + 2 for first, last in zip(places, places[LEAST - 1 :], strict=False))
 
 

@@ -206,7 +206,9 @@ def _outline(text: str) -> bytes:
 def _listed(text: str) -> bool:
     """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
     outline = _outline(text)
-    return b" ".join([b"00"] * 8) in outline.replace(b"000", b"00") or b"0x00 0x00" in outline or b"0x000x00" in outline
+    if b"0x00 0x00" in outline or b"0x000x00" in outline:
+        return True
+    return b" ".join([b"00"] * 8) in outline.replace(b"0x00", b"00").replace(b"000", b"00")
 
 
 def _dumped(text: str) -> bool:

@@ -98,7 +98,7 @@ def likely(parts: Sequence[Part]) -> bool:
     if len({part.place for part in parts}) < 2 or len({part.piece.text for part in parts}) < len(parts):
         return False
     kinds = [part.piece.kind for part in parts]
-    if _told(parts) or _secret(parts):
+    if told(parts) or _secret(parts):
         return True
     if set(kinds) == {"digits"}:
         return _numbers(parts)
@@ -133,7 +133,7 @@ def _complete(piece: Piece) -> bool:
 def firm(parts: Sequence[Part]) -> bool:
     """Whether none of them is complete in itself, but for what stands behind an `@`."""
     whole = any(part.piece.kind == "ordinary" for part in parts)
-    return not whole or _told(parts) or _alike(parts) or parts[0].piece.text.endswith("@")
+    return not whole or told(parts) or _alike(parts) or parts[0].piece.text.endswith("@")
 
 
 def _numbers(parts: Sequence[Part]) -> bool:
@@ -144,7 +144,7 @@ def _numbers(parts: Sequence[Part]) -> bool:
     return signed or bare or not NUMBERS.isdisjoint(beside)
 
 
-def _told(parts: Sequence[Part]) -> bool:
+def told(parts: Sequence[Part]) -> bool:
     """Two of the texts tell of pieces, and no more than one does not."""
     silent = {part.place for part in parts if not part.cut.telling}
     telling = {part.place for part in parts} - silent
@@ -228,17 +228,17 @@ def _form(texts: Sequence[str], parts: Sequence[Part], name: str = "") -> Form:
 def _name(parts: Sequence[Part]) -> str:
     """The words beside the pieces, where what they name may be told with them."""
     kinds = {part.piece.kind for part in parts}
-    kept = _kept(parts) if "random" in kinds and _told(parts) else ""
-    told = _told(parts) and not kinds.isdisjoint({"random", "digits"}) and not any(map(_named_word, parts))
-    if not (kept or told or _secret(parts) or (_alike(parts) and "ordinary" not in kinds)):
+    kept = _kept(parts) if "random" in kinds and told(parts) else ""
+    tells = told(parts) and not kinds.isdisjoint({"random", "digits"}) and not any(map(_named_word, parts))
+    if not (kept or tells or _secret(parts) or (_alike(parts) and "ordinary" not in kinds)):
         return ""
     cuts = [part.cut for part in parts]
     return kept or " ".join([*_once(cut.after for cut in cuts), *_once(cut.before for cut in cuts)])
 
 
 def _kept(parts: Sequence[Part]) -> str:
-    """The word for something that is kept, right before any of them."""
-    return next((word for part in parts for word in part.cut.before[-1:] if SECRET.search(word)), "")
+    """The word for something that is kept, right before the first of them."""
+    return next((word for word in parts[0].cut.before[-1:] if SECRET.search(word)), "")
 
 
 def _named_word(part: Part) -> bool:

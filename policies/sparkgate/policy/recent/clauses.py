@@ -7,19 +7,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkgate.policy.finding import Finding
+from sparkgate.policy.recent.assemble import told
 from sparkgate.policy.recent.joint import Find, first_finding
-from sparkgate.policy.recent.pieces import TELLING, Cut, cut
+from sparkgate.policy.recent.pieces import TELLING, Cut, Piece, cut
 
 MAX_CLAUSES = 12
+"""So many clauses with pieces are put together, those before the last one."""
+MAX_CHARS = 300
+"""A longer piece is a text of its own."""
+FORMS, LEAST_FORMS = 32, 4
+"""Ways to put them together that are judged in all, and for each clause."""
 TOLD = (*TELLING, "prefix", "suffix", "start", "end")
 _TOLD = frozenset(TOLD)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
-_NAMES = re.compile(r"""(?<!\w)[A-Za-z_]\w{0,30}\s{0,2}:?=\s{0,2}["'`][A-Za-z0-9_+/=-]{4,}["'`]""")
+_UNSPACED = [word for word in TOLD if word[0] >= "\u2e80"]
+"""Words of scripts without spaces between words."""
+_NAMES = re.compile(r"""(?<!\w)[A-Za-z_]\w{0,30}["']?\s{0,2}(?::?=|:)\s{0,2}["'`][A-Za-z0-9_+/=-]{6,}["'`]""")
 """A text with a name for each piece says that there are several, too."""
-_CLAUSE = re.compile(
-    rf"(?:(?!(?<=\w)[;,]\s|[;\n]|(?<=\S)\s+(?:{'|'.join(sorted(TOLD, key=len, reverse=True))})(?!\w))[\s\S])+",
-    re.IGNORECASE,
-)
+_WORDS = "|".join(sorted(TOLD, key=len, reverse=True))
+_CLAUSE = re.compile(rf"(?:(?!(?<=[\w\"'`])[;,]\s|[;\n，；、。]|(?<=\S)\s+(?:{_WORDS})(?!\w))[\s\S])+", re.IGNORECASE)
 _PIECE = re.compile(r"[A-Za-z0-9_+/=-]{6,}")
 """Fewer characters of a key than these are looked for in other forms."""
 
@@ -36,29 +42,38 @@ class Clauses:
 
     def find(self, text: str, deadline: float) -> list[Finding]:
         """The pieces of what the clauses of a text hold together. Raises Overrun."""
-        told = list(_cuts(text)) if _is_told(text) else []
-        for last in range(1, len(told)):
-            found = first_finding(told[:last], told[last], self._look, deadline)
-            if found:
-                rule, _, parts = found
-                return [Finding(rule, part.piece.start, part.piece.end) for part in parts]
+        cuts = list(_cuts(text)) if _is_told(text) else []
+        most = max(LEAST_FORMS, FORMS // max(1, len(cuts)))
+        for last in range(1, len(cuts)):
+            before = cuts[max(0, last - MAX_CLAUSES) : last]
+            found = first_finding(before, cuts[last], self._look, deadline, most)
+            if found and (found[0].cls == "secret" or told(found[2])):
+                return [Finding(found[0], part.piece.start, part.piece.end) for part in found[2]]
         return []
 
 
 def _is_told(text: str) -> bool:
-    told = not _TOLD.isdisjoint(text.lower().translate(_LETTERS).split())
-    return (told or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
+    tells = not _TOLD.isdisjoint(text.lower().translate(_LETTERS).split()) or _tells_unspaced(text)
+    return (tells or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
+
+
+def _tells_unspaced(text: str) -> bool:
+    return not text.isascii() and any(map(text.__contains__, _UNSPACED))
 
 
 def _names_pieces(text: str) -> bool:
-    return "=" in text and sum(map(text.count, "\"'`")) > 3 and len(_NAMES.findall(text)) > 1
+    return sum(map(text.count, "\"'`")) > 3 and len(_NAMES.findall(text)) > 1
 
 
 def _cuts(text: str) -> Iterator[Cut]:
-    """What each clause gives; an address is whole, or no concern of a clause."""
-    found = [clause for clause in _CLAUSE.finditer(text) if _PIECE.search(clause[0])]
-    for clause in found if len(found) <= MAX_CLAUSES else ():
-        kept, at = cut(clause[0]), clause.start()
-        if kept is not None and (pieces := [piece for piece in kept.pieces if "@" not in piece.text]):
+    """What each clause gives, but for pieces that are whole: mail addresses, numbers in web addresses, long ones."""
+    for clause in _CLAUSE.finditer(text):
+        kept, at = cut(clause[0]) if _PIECE.search(clause[0]) else None, clause.start()
+        if kept is not None and (pieces := [piece for piece in kept.pieces if _may_be_cut(piece, clause[0])]):
             moved = {piece: replace(piece, start=at + piece.start, end=at + piece.end) for piece in pieces}
             yield replace(kept, pieces=tuple(moved.values()), clear=moved.get(kept.clear) if kept.clear else None)
+
+
+def _may_be_cut(piece: Piece, clause: str) -> bool:
+    in_address = piece.kind == "digits" and "://" in clause
+    return "@" not in piece.text and not in_address and len(piece.text) <= MAX_CHARS

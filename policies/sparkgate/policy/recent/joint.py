@@ -18,14 +18,18 @@ Found = tuple[Named, tuple[Piece, ...], tuple[Part, ...]]
 """A rule, the pieces of the newest text that it takes, and the parts of all texts."""
 
 
-def first_finding(recent: Sequence[Cut], newest: Cut, find: Find, deadline: float) -> Found | None:
-    """The first finding that reaches over several texts."""
-    for form in islice(forms([*recent, newest]), MAX_FORMS) if recent else ():
+def first_finding(
+    recent: Sequence[Cut], newest: Cut, find: Find, deadline: float, most: int = MAX_FORMS
+) -> Found | None:
+    """The first finding that reaches over several texts, in so many forms of them at most."""
+    for form in islice(forms([*recent, newest]), most) if recent else ():
         hits = find(form.view.text, deadline)
         for hit in hits:
             parts = form.within(hit.start, hit.end)
             mine = tuple(part.piece for part in parts if part.place == len(recent))
-            if mine and _counts(hit, hits, parts) and _stands(form, hit, find, deadline):
+            if not (mine and _counts(hit, hits, parts) and _stands(form, hit, find, deadline)):
+                continue
+            if not any(_is_whole(piece, hit, find, deadline) for piece in mine):
                 return hit.rule, mine, tuple(parts)
     return None
 
@@ -42,6 +46,11 @@ def _counts(hit: Finding, hits: Sequence[Finding], parts: Sequence[Part]) -> boo
         and firm(parts)
         and not any(shield.start <= hit.start and hit.end <= shield.end for shield in shields)
     )
+
+
+def _is_whole(piece: Piece, hit: Finding, find: Find, deadline: float) -> bool:
+    """Whether the same is found in the piece by itself, once an encoding is taken off: it needs no other."""
+    return bool(piece.code) and any(one.rule.id == hit.rule.id for one in find(piece.code, deadline))
 
 
 def _stands(form: Form, hit: Finding, find: Find, deadline: float) -> bool:

@@ -327,4 +327,7 @@ def _is_host(word: str) -> bool:
 
 
 def _is_label(label: str) -> bool:
+    humps = _CAMEL.findall(label)
+    if label.isalpha() and len(label) >= CAMEL_CHARS * len(humps):
+        return True
     return len(label) < NAME_CHARS or label.islower() or label.isupper() or not _ODD.search(label) or slug(label)
