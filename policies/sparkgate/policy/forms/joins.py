@@ -67,7 +67,7 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _PART = "[A-Za-z0-9=_+/@.-]{1,24}?"
 _SIGNED = re.compile(
-    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].))\2?)>?"
+    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].)(?!-[a-z]{2,}-[a-z]{2}))\2?)>?"
     rf"[ \t]?{_PART}[ \t]?\1>?[ \t]?{_PART}[ \t]?\1>?[ \t]?[A-Za-z0-9=_+/-]"
 )
 

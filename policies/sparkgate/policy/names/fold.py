@@ -147,13 +147,15 @@ class Words:
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """Words cut at every edge, as half-open folded indices."""
+        known: dict[str, list[int]] = {}
         for start, end in self.spans:
-            cuts = [index for index in range(start + 1, end) if self.edge(index)] if self._is_mixed(start, end) else []
+            text = self.source[self.at[start] : self.at[end - 1] + 1]
+            sizes = known.get(text)
+            if sizes is None:
+                # What stands beside a word is no part of one, so a word is cut in the same way wherever it stands.
+                sizes = known[text] = [index - start for index in range(start + 1, end) if self.edge(index)]
+            cuts = [start + size for size in sizes]
             yield from zip([start, *cuts], [*cuts, end], strict=True)
-
-    def _is_mixed(self, start: int, end: int) -> bool:
-        text = self.source[self.at[start] : self.at[end - 1] + 1]
-        return not (text.isascii() and text.isalpha() and (text.isupper() or text[1:].islower()))
 
 
 def _origins(source: str, folding: Folding, folded: str) -> Sequence[int]:

@@ -15,8 +15,8 @@ MAX_CLAUSES = 12
 """So many clauses with pieces are put together, those before the last one."""
 MAX_CHARS = 300
 """A longer piece is a text of its own."""
-FORMS, LEAST_FORMS = 32, 4
-"""Ways to put them together that are judged in all, and for each clause."""
+FORMS, MOST_ENDS = 32, 8
+"""Ways to put them together that are judged in all, and clauses that may be the last of them: who tell come first."""
 TOLD = (*TELLING, "prefix", "suffix", "start", "end")
 _TOLD = frozenset(TOLD)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
@@ -43,8 +43,11 @@ class Clauses:
     def find(self, text: str, deadline: float) -> list[Finding]:
         """The pieces of what the clauses of a text hold together. Raises Overrun."""
         cuts = list(_cuts(text)) if _is_told(text) else []
-        most = max(LEAST_FORMS, FORMS // max(1, len(cuts)))
-        for last in range(1, len(cuts)):
+        ends = sorted(range(1, len(cuts)), key=lambda last: not (cuts[last].telling or cuts[last - 1].telling))[
+            :MOST_ENDS
+        ]
+        most = FORMS // max(1, len(ends))
+        for last in ends:
             before = cuts[max(0, last - MAX_CLAUSES) : last]
             found = first_finding(before, cuts[last], self._look, deadline, most)
             if found and (found[0].cls == "secret" or told(found[2])):
