@@ -250,8 +250,14 @@ def _between_parts(text: str) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
     found = {match[1] for match in _SIGNED.finditer(text)}
     once = {one[0] for one in found}
-    signs = sorted(found | once | {2 * one for one in once if text.count(2 * one) > 2})
+    signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, text)})
     return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
+
+
+def _is_doubled(sign: str, text: str) -> bool:
+    """Whether it stands twice between parts, several times: neither `--flags` nor `https://` are."""
+    twice = 2 * sign
+    return text.count(twice) > 2 and len(re.findall(rf"(?<=[A-Za-z0-9=@]){re.escape(twice)}(?=[\w=@])", text)) > 2
 
 
 def joined(view: View) -> Iterator[View]:
