@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkgate.policy.audit import AuditLog, Caller, Intent, Outcome
+from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.trail.chain import COVERED, FORM, OUTBOUND, Chain
 from sparkgate.policy.trail.head import HeadFile, heads_told
@@ -265,6 +265,18 @@ def test_rows_that_were_made_anew_under_the_log_stay_known_when_it_grows_again(p
     for _ in range(5):
         reopened.intend(an_intent())
     assert [one.fault for one in proof(path).broken] == ["fork"]
+
+
+def test_a_break_that_cannot_be_kept_outside_lets_nothing_leave(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = written(path, 9)
+    tampered(path, *(statement.replace("> 8", "> 11").replace("> 4", "> 6") for statement in END))
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "not yours")
+
+    monkeypatch.setattr("sparkgate.policy.trail.head.HeadFile.rewind", refused)
+    with pytest.raises(LogUnavailable):
+        log.intend(an_intent())
 
 
 def test_a_head_that_was_removed_is_known_of_after_the_log_was_opened_again(path: Path) -> None:

@@ -289,7 +289,7 @@ class AuditLog:
                 head = _head(connection)
             self._last = head
             self._keep_head(head)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise LogUnavailable(f"cannot write the log {self.path}: {type(error).__name__}{way_out(error)}") from error
         finally:
             self._lock.release()
