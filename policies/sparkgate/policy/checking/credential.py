@@ -200,6 +200,7 @@ def said_key(value: str, text: str, start: int) -> bool:
 
 def unknown_key(value: str, text: str, start: int) -> bool:
     """Random letters that are no part of a public key or a certificate, and no number of a request."""
+    if not (random(value) and real(value)) or readable(value):
+        return False
     marks = ("PUBLIC KEY", "CERTIFICATE", "BEGIN PGP SIGNATURE")
-    public = any(mark in text for mark in marks) or NUMBERED.search(text[max(0, start - 40) : start])
-    return not public and random(value) and real(value) and not readable(value)
+    return not (any(mark in text for mark in marks) or NUMBERED.search(text[max(0, start - 40) : start]))

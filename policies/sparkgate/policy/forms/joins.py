@@ -65,11 +65,18 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(words), re.compile(between)
 
 
-_PART = "[A-Za-z0-9=_+/@.-]{1,24}?"
-_SIGNED = re.compile(
-    r"(([^A-Za-z0-9\s])(?:(?<=[A-Za-z0-9=@].)|(?<=[A-Za-z0-9=@][ \t].)(?!-[a-z]{2,}-[a-z]{2}))\2?)>?"
-    rf"[ \t]?{_PART}[ \t]?\1>?[ \t]?{_PART}[ \t]?\1>?[ \t]?[A-Za-z0-9=_+/-]"
+_PART = "[A-Za-z0-9=_+/@.-]{1,24}"
+_SIGNED = (
+    re.compile(
+        rf"(([^A-Za-z0-9\s])(?<=[A-Za-z0-9=@].)\2?)>?[ \t]?{_PART}?[ \t]?\1>?[ \t]?{_PART}?[ \t]?\1>?[ \t]?"
+        "[A-Za-z0-9=_+/-]"
+    ),
+    re.compile(
+        rf"(([^A-Za-z0-9\s])(?<=[A-Za-z0-9=@][ \t].)\2?)>?[ \t]?{_PART}+[ \t]\1>?[ \t]?{_PART}+[ \t]\1>?[ \t]?"
+        "[A-Za-z0-9=_+/-]"
+    ),
 )
+"""Three times the same sign between parts: right behind them, or with a blank before each."""
 
 
 def _singles(text: str) -> Iterator[Edit]:
@@ -248,7 +255,7 @@ MAX_SIGNS = 8
 
 def _between_parts(text: str) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
-    found = {match[1] for match in _SIGNED.finditer(text)}
+    found = {match[1] for signed in _SIGNED for match in signed.finditer(text)}
     once = {one[0] for one in found}
     signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, text)})
     return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
@@ -256,8 +263,9 @@ def _between_parts(text: str) -> list[str]:
 
 def _is_doubled(sign: str, text: str) -> bool:
     """Whether it stands twice between parts, several times: neither `--flags` nor `https://` are."""
-    twice = 2 * sign
-    return text.count(twice) > 2 and len(re.findall(rf"(?<=[A-Za-z0-9=@]){re.escape(twice)}(?=[\w=@])", text)) > 2
+    twice = re.escape(2 * sign)
+    between = rf"{twice}(?<=[A-Za-z0-9=@]{twice})(?=[\w=@])"
+    return text.count(2 * sign) > 2 and len(re.findall(between, text)) > 2
 
 
 def joined(view: View) -> Iterator[View]:

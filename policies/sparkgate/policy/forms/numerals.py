@@ -28,14 +28,15 @@ _NUMERAL = "|".join(sorted(NUMERALS, key=len, reverse=True))
 _RUN = re.compile(
     rf"(?<!\w)(?:(?:{_NUMERAL}|\+?\d{{1,4}})(?:[ \t]{{1,2}}|[,.-][ \t]?)){{4,}}(?:{_NUMERAL}|\d{{1,4}})(?!\w)", re.I
 )
-_STOPS = str.maketrans(",.-", "   ")
+_STOPPED = {f"{word}{stop}" for word in NUMERALS for stop in ("", ",", ".")}
 _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\W+")
 
 
 def may_be_said(text: str) -> bool:
     """Whether there are enough words for digits in it, with no more than two others between them."""
-    places = [place for place, word in enumerate(text.lower().translate(_STOPS).split()) if word in NUMERALS]
+    words = text.lower().replace("-", " ").split()
+    places = [place for place, word in enumerate(words) if word in _STOPPED]
     return any(last - first < LEAST + 2 for first, last in zip(places, places[LEAST - 1 :], strict=False))
 
 
