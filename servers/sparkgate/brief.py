@@ -48,6 +48,18 @@ def brief_findings(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"findings": list(found[:1])}
 
 
+def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: int) -> list[dict[str, Any]]:
+    """As many of `results` as fit beside `rest` in the budget, at least one."""
+    left = budget_bytes - size_bytes(rest)
+    kept: list[dict[str, Any]] = []
+    for item in results:
+        left -= size_bytes([[item]]) - size_bytes([[]])
+        if left < 0 and kept:
+            break
+        kept.append(item)
+    return kept
+
+
 def size_bytes(value: Any) -> int:
     """Of an answer as a model reads it: indented JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))

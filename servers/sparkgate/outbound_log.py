@@ -8,7 +8,7 @@ from typing import Any
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 
-from sparkgate.brief import size_bytes
+from sparkgate.brief import fit
 from sparkgate.policy.audit import Caller, LogUnavailable
 from sparkgate.policy.trail.read import Filter, count, newest, reading
 from sparkgate.services import Services
@@ -58,9 +58,8 @@ def rows_of(path: Path, wanted: Filter, limit: int) -> dict[str, Any]:
     with reading(path) as connection:
         total = count(connection, wanted)
         rows = [_brief(row) for row in newest(connection, wanted, limit=limit)]
-    while len(rows) > 1 and size_bytes(rows) > MAX_BYTES:
-        rows.pop()
-    return {"ok": True, "shown": f"{len(rows)} of {total}", "rows": rows}
+    fitting = fit({}, rows, MAX_BYTES)
+    return {"ok": True, "shown": f"{len(fitting)} of {total}", "rows": fitting}
 
 
 def _brief(row: dict[str, Any]) -> dict[str, Any]:

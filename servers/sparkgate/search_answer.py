@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkgate.brief import size_bytes
+from sparkgate.brief import fit, size_bytes
 from sparkgate.policy.egress import Sent
 from sparkgate.results import (
     Shown,
@@ -97,18 +97,6 @@ def _changes(sent: Sent) -> dict[str, Any]:
         return {}
     changed = [f"{finding.rule} became {finding.replacement}" for finding in sent.decision.findings]
     return {"policy": [*dict.fromkeys(changed), *sent.decision.notes]}
-
-
-def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: int) -> list[dict[str, Any]]:
-    """As many of `results` as fit beside `rest` in the budget, at least one."""
-    left = budget_bytes - size_bytes(rest)
-    kept: list[dict[str, Any]] = []
-    for item in results:
-        left -= size_bytes([[item]]) - size_bytes([[]])
-        if left < 0 and kept:
-            break
-        kept.append(item)
-    return kept
 
 
 def _shown(shown: int, found: int, read: int, wanted: Wanted) -> str:

@@ -67,12 +67,17 @@ def export(form: str, output: Path | None, partition: str | None, force: bool, *
             return
         total = count(connection, which) if sys.stderr.isatty() else 0
         with _watched(oldest_first(connection, which), total) as rows:
-            try:
-                with _named_when_whole(output, force=force) as unfinished:
-                    written = write(rows, unfinished)
-            except OSError as error:
-                fail(f"cannot write {output}: {error.strerror or error}")
+            written = _write_whole(rows, write, output, force=force)
     click.echo(f"{written:,} rows are in {output}", err=True)
+
+
+def _write_whole(rows: Rows, write: Callable[[Rows, Path], int], output: Path, *, force: bool) -> int:
+    """How many rows there were; exits 1 when the output cannot be written, and leaves nothing of it."""
+    try:
+        with _named_when_whole(output, force=force) as unfinished:
+            return write(rows, unfinished)
+    except OSError as error:
+        fail(f"cannot write {output}: {error.strerror or error}")
 
 
 def _writer(form: str, output: Path | None, partition: str | None) -> Callable[[Rows, Path], int]:

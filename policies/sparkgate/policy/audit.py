@@ -106,7 +106,7 @@ class AuditLog:
         try:
             self._db = open_log(path)
             weakref.finalize(self, self._db.conn.close)
-            self._db.conn.execute("PRAGMA busy_timeout = 0")  # `_begin` waits
+            self._db.conn.execute("PRAGMA busy_timeout = 0")  # `committed` waits
             self._inode = path.stat().st_ino
             with self._transaction(full=True) as connection:
                 self._start(connection)

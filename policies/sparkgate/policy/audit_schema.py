@@ -11,8 +11,8 @@ migration = Migrations("audit")
 
 APPLICATION_ID = 0x5350_4B47
 """Marks the file as ours in its header (`PRAGMA application_id`): "SPKG"."""
-APPENDED = ("outbound", "outcome", "chain", "mark")
-"""Tables of which no row is ever changed."""
+APPENDED: Mapping[str, str] = {"outbound": "id", "outcome": "outbound_id", "chain": "seq", "mark": "id"}
+"""Tables of which no row is ever changed → their keys."""
 PARTS = frozenset(
     {
         "outbound",
@@ -116,23 +116,23 @@ EMPTY = (
 )
 
 
-def refusal(table: str, key: str, what: str) -> str:
+def refusal(table: str, what: str) -> str:
     """The statement that makes a trigger of `APPEND_ONLY`."""
-    when = APPEND_ONLY[what].format(table=table, key=key)
+    when = APPEND_ONLY[what].format(table=table, key=APPENDED[table])
     return f"CREATE TRIGGER {table}_no_{what} {when} BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"
 
 
-def append_only(db: Database, table: str, key: str) -> None:
+def append_only(db: Database, table: str) -> None:
     """Refuse every change to the rows of a table, and a row in the place of another."""
     for what in APPEND_ONLY:
-        db.execute(refusal(table, key, what))
+        db.execute(refusal(table, what))
 
 
 @migration()
 def create_tables(db: Database) -> None:
-    for table, key, create in (("outbound", "id", OUTBOUND), ("outcome", "outbound_id", OUTCOME)):
+    for table, create in (("outbound", OUTBOUND), ("outcome", OUTCOME)):
         db.execute(create)
-        append_only(db, table, key)
+        append_only(db, table)
 
 
 @migration()
@@ -148,9 +148,9 @@ def add_fields(db: Database) -> None:
 
 @migration()
 def chain_the_rows(db: Database) -> None:
-    for table, key, create in (("chain", "seq", CHAIN), ("mark", "id", MARK)):
+    for table, create in (("chain", CHAIN), ("mark", MARK)):
         db.execute(create)
-        append_only(db, table, key)
+        append_only(db, table)
 
 
 @migration()

@@ -19,6 +19,7 @@ from sparkgate.clients.audit_web import pages
 from sparkgate.clients.audit_web.cells import render_cell
 from sparkgate.clients.audit_web.guard import App, guarded
 from sparkgate.clients.audit_web.queries import DATABASE, metadata
+from sparkgate.policy.trail.file import BUSY_TIMEOUT_S
 
 HERE = Path(__file__).parent
 PLUGIN = "sparkgate-audit"
@@ -41,7 +42,6 @@ SETTINGS = {
     "suggest_facets": False,
     "truncate_cells_html": 2000,
 }
-BUSY_TIMEOUT_S = 5.0
 MAX_VALUE_BYTES = 16_000_000
 """Longest text or blob that a statement may build."""
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}

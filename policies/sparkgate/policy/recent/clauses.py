@@ -17,8 +17,7 @@ MAX_CHARS = 300
 """A longer piece is a text of its own."""
 FORMS, MOST_ENDS = 32, 8
 """Ways to put them together that are judged in all, and clauses that may be the last of them: who tell come first."""
-TOLD = (*TELLING, "prefix", "suffix", "start", "end")
-_TOLD = frozenset(TOLD)
+TOLD = TELLING | {"prefix", "suffix", "start", "end"}
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _UNSPACED = [word for word in TOLD if word[0] >= "\u2e80"]
 """Words of scripts without spaces between words."""
@@ -43,9 +42,8 @@ class Clauses:
     def find(self, text: str, deadline: float) -> list[Finding]:
         """The pieces of what the clauses of a text hold together. Raises Overrun."""
         cuts = list(_cuts(text)) if _is_told(text) else []
-        ends = sorted(range(1, len(cuts)), key=lambda last: not (cuts[last].telling or cuts[last - 1].telling))[
-            :MOST_ENDS
-        ]
+        ends = sorted(range(1, len(cuts)), key=lambda last: not any(one.telling for one in cuts[last - 1 : last + 1]))
+        ends = ends[:MOST_ENDS]
         most = FORMS // max(1, len(ends))
         for last in ends:
             before = cuts[max(0, last - MAX_CLAUSES) : last]
@@ -56,7 +54,7 @@ class Clauses:
 
 
 def _is_told(text: str) -> bool:
-    tells = not _TOLD.isdisjoint(text.lower().translate(_LETTERS).split()) or _tells_unspaced(text)
+    tells = not TOLD.isdisjoint(text.lower().translate(_LETTERS).split()) or _tells_unspaced(text)
     return (tells or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sparkgate.policy.audit import AuditLog, LogUnavailable, Mark
-from sparkgate.policy.audit_schema import refusal
+from sparkgate.policy.audit_schema import APPENDED, refusal
 from sparkgate.policy.trail.chain import MARK, OUTBOUND, OUTCOME
 from sparkgate.policy.trail.verify import tombstone
 
@@ -16,8 +16,6 @@ BATCH = 2000
 """Rows taken in one transaction: so long a query that wants to leave may wait."""
 PAGES_A_BATCH = 2000
 """Free pages given back to the file system after each."""
-KEYS = {"outbound": "id", "outcome": "outbound_id", "chain": "seq", "mark": "id"}
-"""Tables that rows are taken from → their keys."""
 Why = Literal["age", "size"]
 Proves = Callable[[sqlite3.Connection, int], bool]
 """(connection, number of a link) → whether it is what the log wrote, with its record in place."""
@@ -92,14 +90,14 @@ def _one_batch(connection: sqlite3.Connection, mark: Mark, limits: Limits, prove
     loose = [link for (link,) in connection.execute(gone, (through, seq)) if proves(connection, link)]
     loose += sorted(one for one in tombstone(connection).loose if one > seq and one not in loose)
     mac = connection.execute("SELECT mac FROM chain WHERE seq = ?", (seq,)).fetchone()[0]
-    for table in KEYS:
+    for table in APPENDED:
         connection.execute(f"DROP TRIGGER {table}_no_delete")
     connection.execute("DELETE FROM outcome WHERE outbound_id <= ?", (through,))
     rows = connection.execute("DELETE FROM outbound WHERE id <= ?", (through,)).rowcount
     connection.execute(f"DELETE FROM mark WHERE id IN (SELECT ref FROM chain WHERE kind = {MARK} AND seq <= ?)", (seq,))
     connection.execute("DELETE FROM chain WHERE seq <= ?", (seq,))
-    for table, key in KEYS.items():
-        connection.execute(refusal(table, key, "delete"))
+    for table in APPENDED:
+        connection.execute(refusal(table, "delete"))
     told: Mapping[str, Any] = {"seq": seq, "mac": mac.hex(), "loose": loose, "rows": rows, "why": why}
     mark("pruned", told)
     return Pruned(rows, why)
