@@ -24,6 +24,7 @@ import anyio
 import pytest
 from fake_searxng import FakeSearxng, Reply
 
+from sparkgate.policy.answer_cache import Answer, AnswerCache
 from sparkgate.policy.audit import AuditLog, Caller
 from sparkgate.policy.egress import PARALLEL, Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.guard import Guard
@@ -693,8 +694,9 @@ async def test_a_name_of_the_web_that_leads_to_this_machine_or_network_is_not_co
     with raw_server(lambda send: send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as server:
         port = server.url.rpartition(":")[2]
         egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=_leads_to(addresses))
-        permit = Permit(Caller(session="s"), "read_page", "web", f"http://rebind.test:{port}", "/x", public=True)
-        failed = await egress.send(permit, "", lambda _: Request(f"http://rebind.test:{port}/x", method="GET"))
+        origin = f"http://rebind.test:{port}"
+        permit = Permit(Caller(session="s"), "read_page", "web", origin, public=True)
+        failed = await egress.send(permit, f"{origin}/x", by_get)
         assert isinstance(failed, Failed) and failed.kind == "special_address"
         assert server.requests == []
     assert door.row()["outcome"] == "special_address"
@@ -709,8 +711,8 @@ async def test_a_name_is_looked_up_once_so_that_no_second_answer_counts(door: Do
         return ["192.0.2.1"] if len(asked) == 1 else ["127.0.0.1"]
 
     egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=rebinding)
-    permit = Permit(Caller(session="s"), "read_page", "web", "http://rebind.test", "/x", timeout_s=0.3, public=True)
-    failed = await egress.send(permit, "", lambda _: Request("http://rebind.test/x", method="GET"))
+    permit = Permit(Caller(session="s"), "read_page", "web", "http://rebind.test", timeout_s=0.3, public=True)
+    failed = await egress.send(permit, "http://rebind.test/x", by_get)
     assert isinstance(failed, Failed) and failed.kind == "special_address"
     assert asked == ["rebind.test"]
 
@@ -720,3 +722,141 @@ def _leads_to(addresses: list[str]) -> Callable[[str, int], Any]:
         return addresses
 
     return resolve
+
+
+# -- pages of the web: the text is the address
+
+
+def by_get(address: str) -> Request:
+    return Request(address, method="GET")
+
+
+async def read(door: Door, url: str, build: Build = by_get, **permit: Any) -> Sent | Refused | Failed:
+    origin = "/".join(url.split("/")[:3])
+    allowed = Permit(Caller(session="s"), "read_page", "web", origin, whole=True, **permit)
+    return await door.egress.send(allowed, url, build)
+
+
+async def test_a_page_is_asked_for_by_exactly_the_address_that_is_logged(door: Door) -> None:
+    with raw_server(whole(b"a page")) as server:
+        sent = await read(door, f"{server.url}/docs/install?lang=en&page=2")
+        assert isinstance(sent, Sent) and sent.body == b"a page"
+        assert server.requests[0].startswith(b"GET /docs/install?lang=en&page=2 HTTP/1.1")
+    assert (door.row()["sent"], door.row()["verdict"]) == (f"{server.url}/docs/install?lang=en&page=2", "allow")
+
+
+@pytest.mark.parametrize("held", [TOKEN, MAIL, TOKEN.replace("hf_", "%68%66_")])
+async def test_an_address_that_would_be_changed_is_not_asked_for_at_all(door: Door, held: str) -> None:
+    with raw_server(whole(b"a page")) as server:
+        refused = await read(door, f"{server.url}/collect?note={held}")
+        assert isinstance(refused, Refused) and refused.rules
+        assert server.requests == []
+    assert (door.row()["verdict"], door.row()["sent"]) == ("block", "")
+    assert held.encode() not in door.on_disk()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda address: Request(address + "&more=1", method="GET"),
+        lambda address: Request(address.replace("/a?", "/b?"), method="GET"),
+        lambda address: Request(address.replace("127.0.0.1", "127.0.0.1.evil.example"), method="GET"),
+        lambda address: Request(address, {"also": "this"}, method="GET"),
+        lambda address: Request(address),
+    ],
+)
+async def test_a_page_request_that_is_not_the_judged_address_is_refused(door: Door, build: Build) -> None:
+    with raw_server(whole(b"a page")) as server:
+        assert isinstance(await read(door, f"{server.url}/a?b=c", build), Refused)
+        assert server.requests == []
+    assert door.row()["outcome"] == "refused"
+
+
+# -- answers kept for a while
+
+
+async def test_an_equal_request_is_answered_from_memory_and_still_has_its_row(door: Door) -> None:
+    with raw_server(whole(b"{}")) as server:
+        for _ in range(3):
+            sent = await door.send(server.url, "same words", cache_s=60)
+            assert isinstance(sent, Sent) and (sent.status, sent.body) == (200, b"{}")
+        assert len(server.requests) == 1
+        await door.send(server.url, "other words", cache_s=60)
+        await door.send(server.url, "same words")
+        assert len(server.requests) == 3
+    outcomes = [row["outcome"] for row in read_rows(door.path, limit=10)][::-1]
+    assert outcomes == ["answered", "cached", "cached", "answered", "answered"]
+
+
+async def test_equal_requests_at_the_same_time_share_one_answer(door: Door) -> None:
+    with raw_server(whole(b"{}")) as server:
+        sent = await asyncio.gather(*(door.send(server.url, "same words", cache_s=60) for _ in range(5)))
+        assert all(isinstance(one, Sent) and one.body == b"{}" for one in sent)
+        assert len(server.requests) == 1
+    assert len(read_rows(door.path, limit=10)) == 5
+
+
+async def test_one_who_waits_for_an_equal_request_asks_itself_when_that_is_cancelled(door: Door) -> None:
+    let_go = threading.Event()
+    with raw_server(lambda send: None if let_go.wait(PATIENCE_S) else None) as silent:
+        first = asyncio.create_task(door.send(silent.url, "same words", cache_s=60))
+        second = asyncio.create_task(door.send(silent.url, "same words", cache_s=60, timeout_s=0.5))
+        while not silent.requests:
+            await asyncio.sleep(0)
+        first.cancel()
+        failed = await second
+        let_go.set()
+    assert isinstance(failed, Failed)
+    assert {row["outcome"] for row in read_rows(door.path, limit=10)} == {"cancelled", failed.kind}
+
+
+@pytest.mark.parametrize("status", [302, 404, 429, 503])
+async def test_only_a_good_answer_is_kept(door: Door, status: int) -> None:
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\n".encode()
+    with raw_server(lambda send: send(head + b"no")) as server:
+        for _ in range(2):
+            await door.send(server.url, "same words", cache_s=60)
+        assert len(server.requests) == 2
+
+
+async def test_an_answer_that_is_forgotten_is_asked_for_again(door: Door) -> None:
+    with raw_server(whole(b"{}")) as server:
+        sent = await door.send(server.url, "same words", cache_s=60)
+        assert isinstance(sent, Sent)
+        door.egress.forget(sent)
+        await door.send(server.url, "same words", cache_s=60)
+        assert len(server.requests) == 2
+
+
+async def test_a_secret_is_refused_though_its_redacted_text_was_answered_before(door: Door) -> None:
+    with raw_server(whole(b"{}")) as server:
+        await door.send(server.url, f"mail to {MAIL}", cache_s=60)
+        again = await door.send(server.url, f"mail to {MAIL.replace('jane', 'john')}", cache_s=60)
+        assert isinstance(again, Sent) and len(server.requests) == 1
+        assert isinstance(await door.send(server.url, f"mail to {TOKEN}", cache_s=60), Refused)
+    assert [row["outcome"] for row in read_rows(door.path, limit=3)][::-1] == ["answered", "cached", "withheld"]
+
+
+def test_the_answers_kept_have_a_bounded_size_and_end_with_their_time() -> None:
+    now_s = [0.0]
+    kept = AnswerCache(max_bytes=100, now_s=lambda: now_s[0])
+    for name in "abc":
+        kept.put(name, Answer(200, {}, bytes(40)), 10)
+    assert [bool(kept.get(name)) for name in "abc"] == [False, True, True]
+    kept.put("long", Answer(200, {}, bytes(101)), 10)
+    assert kept.get("long") is None and kept.size_bytes == 80
+    assert kept.get("b")
+    kept.put("d", Answer(200, {}, bytes(40)), 20)
+    assert [bool(kept.get(name)) for name in "bcd"] == [True, False, True]
+    now_s[0] = 10.0
+    assert [bool(kept.get(name)) for name in "bcd"] == [False, False, True]
+    assert kept.size_bytes == 40
+
+
+async def test_a_file_that_holds_no_authorities_is_a_failure_of_its_own(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("none")
+    for file in (tmp_path / "no.pem", tmp_path / "missing.pem"):
+        with raw_server(whole(b"{}")) as server:
+            failed = await door.send(server.url, ca_file=str(file))
+            assert isinstance(failed, Failed) and failed.kind == "ca_file"
+            assert server.requests == []

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from ssl import SSLContext
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from ssl import SSLContext, SSLError
 from time import perf_counter
 
 import anyio
 import httpx
 
+from sparkgate.policy.answer_cache import Answer, AnswerCache
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import Class, Where
@@ -47,6 +49,9 @@ class Permit:
         timeout_s: seconds for look-up, connection, sending and reading together.
         max_bytes: longest answer read, in bytes, packed as well as unpacked.
         public: only addresses of the public web are connected to; one other among those of a name stops it.
+        whole: the text leaves as it is or not at all, as an address with a part replaced is another address.
+        ca_file: PEM file of authorities that are trusted beside the usual ones; "" for none.
+        cache_s: seconds for which the answer may serve equal requests; those at the same time share one.
     """
 
     caller: Caller
@@ -59,16 +64,20 @@ class Permit:
     timeout_s: float = 15.0
     max_bytes: int = 4_000_000
     public: bool = False
+    whole: bool = False
+    ca_file: str = ""
+    cache_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An answer came back."""
+    """An answer came back. `key` is where it is kept, None when it is not."""
 
     decision: Decision
     status: int
     headers: dict[str, str]
     body: bytes
+    key: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,10 @@ class Failed:
     decision: Decision
 
 
+class NoAuthorities(Exception):
+    """The file of authorities cannot be read, or is none."""
+
+
 class NotPublic(Exception):
     """A name of the web leads to an address of this machine or network. The address is not in the text."""
 
@@ -96,6 +109,7 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
     (NotPublic, "special_address"),
+    (NoAuthorities, "ca_file"),
     (TooLarge, "too_large"),
     (httpx.TimeoutException, "timeout"),
     (TimeoutError, "timeout"),
@@ -134,6 +148,11 @@ class Egress:
         self.resolver = resolver or resolve
         self.outflow = outflow or Outflow()
         self._places = asyncio.Semaphore(PARALLEL)
+        self._kept = AnswerCache()
+
+    def forget(self, sent: Sent) -> None:
+        """Serve no further request with this answer: it turned out to be none worth keeping."""
+        self._kept.drop(sent.key)
 
     async def send(
         self, permit: Permit, text: str, build: Callable[[str], Request], ask: Ask | None = None
@@ -172,6 +191,8 @@ class Egress:
         """The text decides what leaves of it; a field leaves as it is, unless it holds a secret."""
         where = Where(permit.tool, permit.destination)
         decision = self.policy.judge_for(text, SYNTAX[permit.destination], where)
+        if permit.whole and decision.verdict != "allow":
+            decision = replace(decision, verdict="block", released="", asked="", askable=())
         for word in permit.fields.values():
             found = self.policy.judge(word, where)
             if found.reason or any(finding.cls == "secret" for finding in found.findings):
@@ -206,18 +227,29 @@ class Egress:
 
     async def _exchange(self, permit: Permit, request: Request, decision: Decision, row: int) -> Sent | Failed:
         start = perf_counter()
+        key = _key(permit, request) if permit.cache_s else None
         try:
             with anyio.fail_after(permit.timeout_s):
-                async with self._places:
-                    status, headers, body = await self._ask(permit, request)
+                how, answer = await self._answer(permit, request, key)
         except Exception as error:
             kind = failure_kind(error)
             await self._close(row, Outcome(kind, elapsed_us=_us_since(start)))
             return Failed(kind, decision)
-        await self._close(row, Outcome("answered", status, len(body), _us_since(start)))
-        return Sent(decision, status, headers, body)
+        await self._close(row, Outcome(how, answer.status, len(answer.body), _us_since(start)))
+        return Sent(decision, answer.status, answer.headers, answer.body, key)
 
-    async def _ask(self, permit: Permit, request: Request) -> tuple[int, dict[str, str], bytes]:
+    async def _answer(self, permit: Permit, request: Request, key: Hashable) -> tuple[str, Answer]:
+        """(how the send ended, the answer): `cached` when an equal request has got it before."""
+        async with self._kept.turn(key or object()):
+            if key and (held := self._kept.get(key)):
+                return "cached", held
+            async with self._places:
+                answer = await self._ask(permit, request)
+            if key and answer.status == 200:
+                self._kept.put(key, answer, permit.cache_s)
+            return "answered", answer
+
+    async def _ask(self, permit: Permit, request: Request) -> Answer:
         """Look the name up once and ask exactly the addresses found, one after another until one is reached."""
         url = httpx.URL(request.url)
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -243,11 +275,12 @@ class Egress:
 
     async def _http(
         self, permit: Permit, request: Request, url: httpx.URL, address: str, limits: httpx.Timeout
-    ) -> tuple[int, dict[str, str], bytes]:
+    ) -> Answer:
         """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
         host = url.netloc.decode("ascii")
+        tls = authorities(permit.ca_file)
         async with (
-            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=limits, verify=self._tls) as client,
+            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=limits, verify=tls) as client,
             client.stream(
                 request.method,
                 url.copy_with(host=address),
@@ -258,17 +291,35 @@ class Egress:
         ):
             encoding = answer.headers.get("content-encoding", "")
             body = await read_body(answer.aiter_raw(), encoding, permit.max_bytes)
-            return answer.status_code, dict(answer.headers), body
-
-    @cached_property
-    def _tls(self) -> SSLContext:
-        return httpx.create_ssl_context(trust_env=False)
+            return Answer(answer.status_code, dict(answer.headers), body)
 
     async def _close(self, row: int, outcome: Outcome) -> None:
         try:
             await anyio.to_thread.run_sync(self.log.close, row, outcome)
         except LogUnavailable:
             return  # the row stays open, which reads as "may have left, end unknown"
+
+
+def authorities(ca_file: str) -> SSLContext:
+    """The usual authorities and those of the file, which is read anew when it has changed. Raises NoAuthorities."""
+    try:
+        return _authorities(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
+    except (OSError, SSLError) as error:
+        raise NoAuthorities("no file of authorities") from error
+
+
+@lru_cache(maxsize=4)
+def _authorities(ca_file: str, _changed_ns: int) -> SSLContext:
+    context = httpx.create_ssl_context(trust_env=False)
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def _key(permit: Permit, request: Request) -> Hashable:
+    """What two requests have in common when the answer of one serves the other."""
+    sent = request.method, request.url, *sorted(request.form.items()), *sorted(permit.headers.items())
+    return permit.destination, permit.public, permit.max_bytes, *sent
 
 
 async def resolve(host: str, port: int) -> list[str]:

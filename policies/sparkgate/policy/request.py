@@ -21,7 +21,7 @@ SYNTAX: dict[str, Callable[[str], Neutral]] = {"searxng": neutralise, "web": _no
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a tool builds from the released text, which goes under the name `q`."""
+    """What a tool builds from the released text, which goes under the name `q`; to the web it is the address."""
 
     url: str
     form: dict[str, str] = field(default_factory=dict)
@@ -39,6 +39,8 @@ def objections(
         fields: what must stand beside the text, by name.
         destination: class of destination, a key of `SYNTAX`.
     """
+    if destination == "web":
+        return _objections_to_address(request, released, url)
     try:
         parts = urlsplit(request.url)
         elsewhere = parts._replace(query="") != urlsplit(url) or "@" in parts.netloc
@@ -56,3 +58,10 @@ def objections(
     if sorted(sent) != sorted(wanted):
         return ("undeclared-field",)
     return tuple(form.rule for form in SYNTAX[destination](released).forms)
+
+
+def _objections_to_address(request: Request, released: str, url: str) -> tuple[str, ...]:
+    """A page is asked for by the address that was judged, with nothing beside it."""
+    if request.url != released or not released.startswith(url) or released[len(url) : len(url) + 1] not in ("/", "?"):
+        return ("other-origin",)
+    return ("unusual-request",) if request.method != "GET" else ("undeclared-field",) if request.form else ()

@@ -43,6 +43,7 @@ OCSF_VERDICTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Verdict → what the profile `security_control` says of it."""
 OCSF_ENDS: Mapping[str, tuple[int, str]] = {
+    "cached": (1, "Success"),
     "answered": (1, "Success"),
     "done": (1, "Success"),
     "unknown": (0, "Unknown"),
