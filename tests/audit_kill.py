@@ -59,6 +59,9 @@ KINDS = (
 WIDE = """
 [searxng]
 url = "{url}"
+per_minute = 0
+[search]
+cache_s = 0
 [policy]
 window_queries = 2
 queries_per_hour = 100000

@@ -50,7 +50,7 @@ class Box:
 
     def use(self, searxng_url: str) -> None:
         """Point the configuration at a SearXNG."""
-        self.configure(f'[searxng]\nurl = "{searxng_url}"\n')
+        self.configure(f'[searxng]\nurl = "{searxng_url}"\nper_minute = 0\n[search]\ncache_s = 0\n')
 
     def host(self, *command: str, **environment: str) -> Host:
         """A host that starts the stdio server (or another command) and has not sent anything yet."""

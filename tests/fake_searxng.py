@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
@@ -42,22 +44,35 @@ def zipped(reply: Reply, cut: int | None = None) -> Reply:
 
 
 class FakeSearxng:
-    """Answers `reply` to every request and keeps what came: method, path, form fields, headers."""
+    """Answers `reply` to every search and keeps what came: method, path, form fields, headers.
 
-    def __init__(self) -> None:
+    Args:
+        tls: files of a certificate and its key, for https.
+    """
+
+    def __init__(self, tls: tuple[Path, Path] | None = None) -> None:
         self.hold = threading.Event()
         self.reset()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def reset(self) -> None:
         """Be healthy again, and forget what came."""
         self.reply: Reply | Callable[[dict[str, str]], Reply] = answer(result(1), result(2), result(3))
         self.get_reply = Reply(405, "text/html")
+        self.probe: Reply = Reply(400, body=b'{"error":"No query"}')
+        self.page: Reply | None = None
+        self.wanted_headers: dict[str, str] = {}
+        self.config_reply: Reply | None = None
         self.config: dict[str, list[Any]] = {
             "engines": [{"name": "alpha"}, {"name": "Beta News"}],
             "categories": ["general", "it"],
@@ -97,12 +112,22 @@ def _handler(fake: FakeSearxng) -> type[BaseHTTPRequestHandler]:
             self._note(form)
             if not fake.hold.is_set():
                 self._wait()
-            self._send(fake.reply(form) if callable(fake.reply) else fake.reply)
+            self._send(self._reply(form))
 
         def do_GET(self) -> None:
             self._note(dict(parse_qsl(urlsplit(self.path).query)))
-            config = Reply(body=json.dumps(fake.config).encode())
+            config = fake.config_reply or Reply(body=json.dumps(fake.config).encode())
             self._send(config if self.path.endswith("/config") else fake.get_reply)
+
+        def _reply(self, form: dict[str, str]) -> Reply:
+            """`probe` to a search without a query, `page` to one that asks for no JSON."""
+            if any(self.headers.get(name) != value for name, value in fake.wanted_headers.items()):
+                return Reply(401, "text/html")
+            if "q" not in form:
+                return fake.probe
+            if fake.page and "format" not in form:
+                return fake.page
+            return fake.reply(form) if callable(fake.reply) else fake.reply
 
         def _note(self, form: dict[str, str]) -> None:
             fake.requests.append(

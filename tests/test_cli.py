@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from box import Box, a_box
-from fake_searxng import FakeSearxng, answer
+from fake_searxng import FakeSearxng, answer, result
+from fake_web import FakeWeb, html
 
 from sparkgate.clients.cli import COMMANDS
 from sparkgate.clients.hosts import HOSTS
@@ -65,6 +66,26 @@ def test_search_tells_of_failed_engines(used: tuple[Box, FakeSearxng]) -> None:
     run = box.command("search", "words")
     searxng.reset()
     assert run.returncode == 1 and "alpha (timeout)" in run.stderr
+
+
+def test_search_reads_the_page_of_a_result(used: tuple[Box, FakeSearxng]) -> None:
+    box, searxng = used
+    before = box.config.read_text()
+    with FakeWeb() as web:
+        box.configure(f'{before}\n[pages]\ninner = ["{web.url}"]\n')
+        web.pages["/docs"] = html("<h1>Flags</h1><p>Speculative decoding is switched on with a flag.</p>")
+        searxng.reply = answer(result(1, url=f"{web.url}/none"), result(2, url=f"{web.url}/docs"))
+        run = box.command("search", "a flag", "--read", "2")
+        told = json.loads(box.command("search", "a flag", "--read", "2", "--json").stdout)
+        missing, beyond = (box.command("search", "a flag", "--read", number) for number in "13")
+        fetched = box.command("search", "a flag", "--fetch-top", "2")
+    searxng.reset()
+    box.configure(before)
+    assert run.returncode == 0 and "switched on with a flag" in run.stdout and "characters 1 to" in run.stdout
+    assert told["ok"] and "switched on with a flag" in told["text"] and told["kind"] == "html"
+    assert (missing.returncode, beyond.returncode) == (1, 1)
+    assert "not_found" in missing.stderr and "there is no page 3" in beyond.stderr
+    assert "switched on with a flag" in fetched.stdout
 
 
 def test_audit_list_has_the_promised_keys_newest_first(used: tuple[Box, FakeSearxng]) -> None:

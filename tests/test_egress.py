@@ -797,12 +797,17 @@ async def test_equal_requests_at_the_same_time_share_one_answer(door: Door) -> N
 
 
 async def test_one_who_waits_for_an_equal_request_asks_itself_when_that_is_cancelled(door: Door) -> None:
-    let_go = threading.Event()
-    with raw_server(lambda send: None if let_go.wait(PATIENCE_S) else None) as silent:
+    let_go, arrived = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def silent_until_told(_send: object) -> None:
+        loop.call_soon_threadsafe(arrived.set)
+        let_go.wait(PATIENCE_S)
+
+    with raw_server(silent_until_told) as silent:
         first = asyncio.create_task(door.send(silent.url, "same words", cache_s=60))
         second = asyncio.create_task(door.send(silent.url, "same words", cache_s=60, timeout_s=0.5))
-        while not silent.requests:
-            await asyncio.sleep(0)
+        await arrived.wait()
         first.cancel()
         failed = await second
         let_go.set()

@@ -47,6 +47,7 @@ EXAMPLES = {
     "netrc": f"machine h login jane password {VALUE}\n",
     "npmrc": f"//registry/:_authToken={VALUE}\n",
     "pgpass": f"db:5432:x:jane:{VALUE}\n",
+    "searxng": f"https://sx.corp bearer {VALUE}\n",
     "embedded": f"https://jane:{VALUE}@git.corp\n",
 }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from box import Box, Host, a_box
-from real_searxng import Live, shared
+from real_searxng import Live, search, shared
 
 from sparkgate.policy.samples import fill
+from sparkgate.searxng_html import read_results
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +77,15 @@ def test_a_long_query_works_as_it_is_posted(real: tuple[Live, Box, Host]) -> Non
     query = " ".join(f"word{n}" for n in range(240))
     assert host.search(query)["ok"]
     assert set(running.upstream.queries()) == {query}
+
+
+def test_the_web_page_of_results_says_what_the_json_says() -> None:
+    fields = {"q": "asyncio task group", "categories": "general,broken"}
+    with httpx.Client(trust_env=False, timeout=10) as client:
+        page = read_results(client.post(f"{shared().url}/search", data=fields).content)
+    told = search(shared().url, **fields)
+    assert page is not None
+    for name in ("url", "title", "content"):
+        assert sorted(one[name] for one in page["results"]) == sorted(one[name] for one in told["results"])
+    assert [set(one["engines"]) for one in page["results"]] and page["unresponsive_engines"]
+    assert sorted(page["suggestions"]) == sorted(told["suggestions"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -161,7 +162,7 @@ ANSWERS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_is_told_in_words_whatever_kind_it_is(name: str) -> None:
     given, told = ANSWERS[name]
-    assert read_answer(given) == told
+    assert read_answer(given, Counter()) == told
 
 
 def test_an_infobox_without_anything_is_none() -> None:
@@ -198,15 +199,14 @@ def test_other_pages_stay_others(other: str) -> None:
 
 
 def test_a_page_is_shown_once_where_it_came_first_with_the_engines_of_all() -> None:
-    found = without_twins(
-        [
-            {"title": "1", "url": "https://a.example/p", "engines": ["x"]},
-            {"title": "2", "url": "https://b.example/", "engines": ["x"]},
-            {"title": "3", "url": "http://www.a.example/p/#top", "engines": ["y"]},
-            {"title": "4"},
-            {"title": "5"},
-        ]
-    )
+    results: list[dict[str, Any]] = [
+        {"title": "1", "url": "https://a.example/p", "engines": ["x"]},
+        {"title": "2", "url": "https://b.example/", "engines": ["x"]},
+        {"title": "3", "url": "http://www.a.example/p/#top", "engines": ["y"]},
+        {"title": "4"},
+        {"title": "5"},
+    ]
+    found = without_twins(results)
     assert [(one["title"], one.get("engines")) for one in found] == [
         ("1", ["x", "y"]), ("2", ["x"]), ("4", None), ("5", None)
     ]  # fmt: skip
@@ -222,6 +222,26 @@ def test_only_results_of_the_wanted_sites_are_shown() -> None:
     ]
     assert hosts == ["docs.vllm.ai", "vllm.ai", "a.example"]
     assert len(of_sites([*results, {"title": "no address"}], (), ("vllm.ai",))) == 4
+
+
+def test_what_nobody_sees_is_out_of_every_field_and_counted_once() -> None:
+    found = read_result({"title": "hi\u202e\u200b\U000e0041", "url": "https://a.example/", "content": "x\x00y"}, 50)
+    assert found is not None and (found["title"], found["snippet"]) == ("hi", "xy")
+    assert found.removed == Counter(
+        {"bidi control": 1, "zero-width character": 1, "tag character": 1, "control character": 1}
+    )
+
+
+def test_half_a_surrogate_pair_is_replaced_and_an_end_of_a_line_is_a_blank() -> None:
+    assert plain("bad \ud800") == "bad \ufffd"
+    assert plain("x\nURL: https://evil.example/\u2028y\x85z") == "x URL: https://evil.example/ y z"
+
+
+def test_lines_of_code_stay_lines_and_hide_nothing() -> None:
+    item = {"template": "code.html", "title": "T", "codelines": [[1, "\tif x:\u202e"], [2, "\x1b[31my\nz"]]}
+    found = read_result(item, 50)
+    assert found is not None and found["code"] == "\tif x:\ny z"
+    assert found.removed == Counter({"bidi control": 1, "terminal escape": 1})
 
 
 def test_text_of_the_web_keeps_what_looks_like_a_tag_and_is_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from box import Box, Host, a_box
 from fake_searxng import FakeSearxng, Reply, answer, result, zipped
 
 from sparkgate.policy.samples import fill
+from sparkgate.searxng_html import read_results
 
 TOKEN = fill("hf_{mixed:34}")
+NUMBERS = count()
+HTML = "text/html; charset=utf-8"
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,14 @@ def box(opened: tuple[Box, FakeSearxng, Host]) -> Iterator[Box]:
 @pytest.fixture
 def host(opened: tuple[Box, FakeSearxng, Host], box: Box, searxng: FakeSearxng) -> Host:
     return opened[2]
+
+
+@pytest.fixture
+def unseen(host: Host, box: Box, searxng: FakeSearxng) -> Iterator[Host]:
+    """The host with an instance of which nothing is remembered, neither before nor after."""
+    box.use(f"{searxng.url}/unseen{next(NUMBERS)}")
+    yield host
+    box.use(searxng.url)
 
 
 @pytest.fixture
@@ -162,11 +174,13 @@ def test_an_answer_has_everything_searxng_knows_and_nothing_empty(host: Host, se
         suggestions=["b", "a"], corrections=["pythn"],
         unresponsive_engines=[["slow", "timeout"]],
     )  # fmt: skip
-    assert host.search("x") == {
+    shown = host.search("x")
+    assert 150 < shown.pop("about_tokens") < 300
+    assert {name: value for name, value in shown.items() if not name.startswith("untrusted")} == {
         "ok": True,
         "query": "x",
         "shown": "1 of 1",
-        "about_tokens": 180,
+        "more": {"page": 2},
         "results": [
             {"title": "Result 1", "url": "https://example.org/1", "snippet": "Snippet 1", "engines": ["alpha", "beta"],
              "date": "2026-01-02"}
@@ -204,7 +218,7 @@ def test_a_long_answer_is_cut_to_its_budget_and_says_why(host: Host, searxng: Fa
     searxng.reply = answer(*(result(n, content="word " * 400) for n in range(100)))
     shown = host.search("x", max_results=20)
     assert 5500 <= len(json.dumps(shown, indent=2, ensure_ascii=False).encode()) <= 6000
-    assert shown["shown"] == f"{len(shown['results'])} of 100, because the answer is kept short; ask again with page"
+    assert shown["shown"] == f"{len(shown['results'])} of 100, because the answer is kept short"
     assert host.search("x", max_results=2)["shown"] == "2 of 100, because max_results is 2"
 
 
@@ -287,15 +301,128 @@ def test_full_detail_shows_more_of_each_result(host: Host, searxng: FakeSearxng)
     assert len(json.dumps(full, ensure_ascii=False, indent=2).encode()) <= 20_400
 
 
+# -- what follows
+
+
+def test_what_was_left_out_is_shown_on_request_and_then_comes_the_next_page(host: Host, searxng: FakeSearxng) -> None:
+    searxng.reply = answer(*(result(number) for number in range(1, 8)))
+    first = host.search("x", max_results=3)
+    assert first["more"] == {"page": 1, "start": 4}
+    second = host.search("x", max_results=3, **first["more"])
+    assert [one["title"] for one in second["results"]] == ["Result 4", "Result 5", "Result 6"]
+    assert second["shown"] == "4 to 6 of 7, because max_results is 3" and second["more"] == {"page": 1, "start": 7}
+    third = host.search("x", max_results=3, **second["more"])
+    assert third["shown"] == "7 to 7 of 7" and third["more"] == {"page": 2}
+    host.search("x", **third["more"])
+    assert [request["form"]["pageno"] for request in searxng.requests] == ["1", "1", "1", "2"]
+
+
+def test_what_does_not_fit_can_be_reached_without_asking_again(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\n')
+    host = own_box.host()
+    host.initialize()
+    searxng.reply = answer(*(result(number, content="word " * 400) for number in range(1, 31)))
+    seen, more = [], {"start": 1}
+    while "start" in more:
+        shown = host.search("x", max_results=20, **more)
+        assert len(json.dumps(shown, indent=2, ensure_ascii=False).encode()) <= 6000
+        seen += [one["title"] for one in shown["results"]]
+        more = shown["more"]
+    assert seen == [f"Result {number}" for number in range(1, 31)] and more == {"page": 2}
+    assert len(searxng.requests) == 1
+
+
+def test_past_the_last_result_there_is_only_the_next_page_and_past_the_last_page_nothing(
+    host: Host, searxng: FakeSearxng
+) -> None:
+    assert host.search("x", start=9)["shown"] == "0 of 3"
+    assert host.search("x", start=9)["more"] == {"page": 2}
+    assert "more" not in host.search("x", page=50)
+    searxng.reply = answer()
+    assert "more" not in host.search("x", page=2)
+
+
+# -- the web page instead of JSON
+
+PAGE = """<!DOCTYPE html><html><body class="results_endpoint"><form id="search"></form>
+<div id="results"><div id="answers"><h4 class="title">Answers</h4>
+<div class="answer"><span>42 is it</span><a href="https://why.example" class="answer-url">why.example</a></div></div>
+<div id="sidebar"><div id="suggestions"><ul><li><form><input type="hidden" name="q" value="no">
+<input type="submit" class="suggestion" value="&bull; zebra facts"></form></li></ul></div>
+<div id="engines_msg"><table><tr><td class="engine-name"><a href="/stats?engine=slow">slow</a></td>
+<td class="response-error">timeout</td></tr></table></div></div>
+<div id="urls" role="main"><article class="result result-default category-general">
+<a href="https://one.example/?a=1&amp;b=2" class="url_header"><div class="url_wrapper">
+<span class="url_o1">https://one.example</span></div></a>
+<h3><a href="https://one.example/?a=1&amp;b=2">The <span class="highlight">zebra</span> &lt;stdio.h&gt;</a></h3>
+<time class="published_date" datetime="2026-01-02 00:00:00+0000">Jan 2</time>
+<p class="content">A <span class="highlight">zebra</span>
+is striped.</p><div class="engines"><span>alpha</span><span>beta</span><svg><path d="x"/></svg>
+<a href="https://web.archive.org/x" class="cache_link">cached</a></div></article>
+<article class="result result-default"><a href="javascript:x" class="url_header"></a>
+<h3><a href="javascript:x">Bad</a></h3>
+<p class="content empty_element">No description.</p></article></div></div></body></html>"""
+
+
+def test_where_json_is_off_the_web_page_is_read_only_when_the_operator_wants_it(
+    own_box: Box, searxng: FakeSearxng
+) -> None:
+    own_box.use(searxng.url)
+    host = own_box.host()
+    host.initialize()
+    searxng.reply, searxng.page = Reply(403, HTML, b""), Reply(200, HTML, PAGE.encode())
+    assert host.search("zebra")["code"] == "json_disabled"
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\nhtml_fallback = true\n')
+    shown = host.search("zebra /home/jane/x.py", time_range="week")
+    assert searxng.requests[-1]["form"] == {
+        "q": "zebra [home path]/x.py", "pageno": "1", "safesearch": "0", "time_range": "week",
+    }  # fmt: skip
+    assert shown["results"][0] == {
+        "title": "The zebra <stdio.h>", "url": "https://one.example/?a=1&b=2", "snippet": "A zebra is striped.",
+        "engines": ["alpha", "beta"], "date": "2026-01-02",
+    }  # fmt: skip
+    assert "url" not in shown["results"][1] and shown["answers"] == ["42 is it"]
+    assert shown["suggestions"] == ["zebra facts"]
+    assert shown["engines_failed"] == [{"engine": "slow", "reason": "timeout"}]
+    assert any(note.startswith("degraded") for note in shown["notes"])
+    assert [row["outcome"] for row in own_box.rows()] == ["answered"] * 3
+
+
+def test_another_page_than_that_of_results_is_no_answer(own_box: Box, searxng: FakeSearxng) -> None:
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\nhtml_fallback = true\n')
+    host = own_box.host()
+    host.initialize()
+    searxng.reply = Reply(403, HTML, b"")
+    for page, code in ((b"<p>hi", "wrong_content_type"), (b'<input type="password">', "login_page")):
+        searxng.page = Reply(200, HTML, page)
+        assert host.search("zebra")["code"] == code
+    searxng.page = Reply(429, HTML, b"")
+    assert host.search("zebra")["code"] == "rate_limited"
+
+
+def test_a_page_that_is_all_tags_is_read_to_its_bound() -> None:
+    for tags in ("<div>", "<span><article class='result'>", "</div>", "<td class='response-error'>x", "<p "):
+        found = read_results(b'<div id="results">' + tags.encode() * 300_000)
+        assert found is not None and len(found["results"]) <= 100
+
+
 # -- bad days of SearXNG
 
-HTML = "text/html; charset=utf-8"
 BAD_DAYS: list[tuple[str, Reply, list[str]]] = [
     ("json_disabled", Reply(403, HTML, b"<h1>Forbidden</h1>"), ["search:", "formats: [html, json]"]),
     ("rate_limited", Reply(429, "text/plain", b"Too Many Requests"), ["limiter: false"]),
     ("login_page", Reply(302, HTML, b"", {"Location": "https://sso.corp.example/login?rd=x"}), ["login page"]),
     ("login_page", Reply(200, HTML, b'<form><input type="password"></form>'), ["login page"]),
-    ("login_page", Reply(401, HTML, b""), ["login page"]),
+    ("login_page", Reply(302, HTML, b"", {"Location": "/oauth2/start?rd=%2Fsearch"}), ["login page"]),
+    ("login_page", Reply(200, HTML, b"<title>Sign in - Corp SSO</title>"), ["login page"]),
+    ("login_page", Reply(200, HTML, b'<form id="k" action="https://sso.corp.example/saml?x=1">'), ["login page"]),
+    ("login_required", Reply(401, HTML, b""), ["searxng.auth_file"]),
+    ("login_required", Reply(407, HTML, b""), ["searxng.auth_file"]),
+    ("proxy_refused", Reply(403, HTML, b"<center>403 Forbidden</center><hr><center>nginx</center>"), ["A proxy"]),
+    ("proxy_refused", Reply(403, HTML, b'<input type="password">'), ["A proxy"]),
+    ("limiter", Reply(302, HTML, b"", {"Location": "/"}), ["limiter: false"]),
+    ("blocked_address", Reply(429, "text/plain", b"IP is on BLOCKLIST"), ["block_ip"]),
+    ("server_error", Reply(503, HTML, b"", {"Retry-After": "7"}), ["503"]),
     ("redirected", Reply(302, HTML, b"", {"Location": "https://other.example/find?q=zebracorn"}), ["other.example"]),
     ("wrong_content_type", Reply(200, HTML, b"<html>hi</html>"), ["instead of JSON"]),
     ("not_found", Reply(404, HTML, b""), ["404"]),
@@ -315,10 +442,10 @@ BAD_DAYS: list[tuple[str, Reply, list[str]]] = [
     ("code", "reply", "words"), BAD_DAYS, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_each_bad_answer_has_its_own_code_and_says_what_to_do(
-    host: Host, searxng: FakeSearxng, code: str, reply: Reply, words: list[str]
+    unseen: Host, searxng: FakeSearxng, code: str, reply: Reply, words: list[str]
 ) -> None:
     searxng.reply = reply
-    refused = host.search("zebracorn")
+    refused = unseen.search("zebracorn")
     assert (refused["ok"], refused["code"]) == (False, code)
     assert all(word in refused["message"] for word in words)
     assert "zebracorn" not in refused["message"]
@@ -393,6 +520,27 @@ def test_cancelling_a_call_closes_the_connection_to_searxng(own_box: Box, searxn
     assert own_box.rows()[0]["outcome"] == "cancelled"
 
 
+# -- the world around
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"},
+        {"ALL_PROXY": "socks5://127.0.0.1:9", "all_proxy": "socks://127.0.0.1:9"},
+        {"NO_PROXY": "localhost,[::1],fd00::/8", "HTTP_PROXY": "http://127.0.0.1:9"},
+    ],
+    ids=["http", "socks", "ipv6"],
+)
+def test_whatever_the_environment_says_of_proxies_the_query_goes_to_searxng_itself(
+    own_box: Box, searxng: FakeSearxng, environment: dict[str, str]
+) -> None:
+    own_box.use(searxng.url)
+    host = own_box.host(**environment)
+    host.initialize()
+    assert host.search("x")["ok"] and len(searxng.requests) == 1
+
+
 # -- bad input: a clear answer, and nothing is changed
 
 BAD_INPUT: list[tuple[dict[str, Any] | None, str, str]] = [
@@ -412,6 +560,9 @@ BAD_INPUT: list[tuple[dict[str, Any] | None, str, str]] = [
     ({"query": "x", "language": "Klingon!"}, "invalid_argument", "pt-BR"),
     ({"query": "x", "language": "pas-SW"}, "invalid_argument", "pt-BR"),
     ({"query": "x", "language": "de-deu"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "language": "zh-Hans-CN-x"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "language": "all-US"}, "invalid_argument", "pt-BR"),
+    ({"query": "x", "start": 0}, "invalid_argument", "between 1 and 200"),
     ({"query": "x", "engines": [1]}, "invalid_argument", "a list of names"),
     ({"query": "x", "max_result": 3}, "unknown_argument", "did you mean 'max_results'"),
     ({"query": "x", TOKEN: 3}, "unknown_argument", "no argument of that name"),
@@ -449,6 +600,18 @@ def test_arguments_that_are_no_object_are_understood_or_explained(host: Host, ar
     assert answer["ok"] is ok and (ok or "an object with query" in answer["message"])
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("zh-Hans", "zh"), ("zh-Hans-CN", "zh-CN"), ("sr_Latn_RS", "sr-RS"), ("German", "de"), ("chinese", "zh"),
+        ("EN", "en"), ("en_us", "en-US"), ("auto", "auto"), (" all ", "all"), ("Fil-ph", "fil-PH"),
+    ],
+)  # fmt: skip
+def test_a_language_is_sent_as_searxng_takes_it(host: Host, searxng: FakeSearxng, given: str, sent: str) -> None:
+    host.search("x", language=given)
+    assert searxng.requests[0]["form"]["language"] == sent
+
+
 @pytest.mark.parametrize("nothing", [None, "", "null"])
 def test_an_optional_argument_without_a_value_means_its_default(host: Host, nothing: object) -> None:
     names = ("max_results", "page", "time_range", "language", "categories", "engines", "safesearch")
@@ -461,7 +624,7 @@ def test_a_nul_in_a_query_becomes_a_space(host: Host, searxng: FakeSearxng) -> N
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are(host: Host) -> None:
-    refused = host.call("read_page", {"url": "x"})
+    refused = host.call("open_page", {"url": "x"})
     assert refused["code"] == "unknown_tool" and "web_search" in refused["message"]
 
 
@@ -529,13 +692,33 @@ def test_a_log_that_cannot_be_written_lets_nothing_leave(own_box: Box, searxng: 
 
 def test_the_listing_is_small_flat_and_annotated(host: Host) -> None:
     tools = host.ask("tools/list")["result"]["tools"]
-    assert len(json.dumps(tools)) < 4000
+    assert [tool["name"] for tool in tools] == ["web_search", "read_page", "search_info", "outbound_log"]
+    assert len(json.dumps(tools)) < 6000
     for tool in tools:
         assert set(tool["annotations"]) >= {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
         assert len(tool["name"]) <= 32
         for schema in tool["inputSchema"]["properties"].values():
             assert schema["type"] in ("string", "integer", "number", "boolean", "array")
             assert set(schema) <= {"type", "description", "default", "enum", "items"}
+
+
+def test_the_lite_profile_lists_little_and_still_names_what_it_does_not_know(
+    own_box: Box, searxng: FakeSearxng
+) -> None:
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\n[search]\nlite = true\n')
+    host = own_box.host()
+    host.initialize()
+    tools = host.ask("tools/list")["result"]["tools"]
+    assert "web_search" in [tool["name"] for tool in tools] and len(json.dumps(tools)) <= 1536
+    [search] = [tool for tool in tools if tool["name"] == "web_search"]
+    assert len(json.dumps(search)) <= 800
+    assert list(search["inputSchema"]["properties"]) == ["query", "page", "time_range"]
+    assert all(len(tool["annotations"]) == 4 for tool in tools)
+    assert host.search("x", page="2", time_range="day")["ok"]
+    assert searxng.requests[0]["form"] == {
+        "q": "x", "format": "json", "pageno": "2", "safesearch": "0", "time_range": "day",
+    }  # fmt: skip
+    assert host.search("x", engines=["alpha"])["code"] == "unknown_argument"
 
 
 def test_prompts_and_resources_are_neither_offered_nor_answered(host: Host) -> None:

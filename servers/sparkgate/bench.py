@@ -8,12 +8,12 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import bench_answers as answers
+from sparkgate.asked_by import with_host
 from sparkgate.bench_service import Bench
 from sparkgate.measure.plan import KINDS
 from sparkgate.measure.store import StoreUnavailable
 from sparkgate.policy.audit import Caller
 from sparkgate.runtimes.spec import RuntimeFault
-from sparkgate.search import with_host
 from sparkgate.services import NotReady, Services
 from sparkgate.toolset import Arguments, Offer, Parameter, Tool, build_server, failure
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ANSWER_BYTES = 6000
+SHORT_CHARS = 40
+"""A text that is no longer is left out rather than cut."""
 DEPTHS = ((50, 50), (10, 20), (4, 8), (2, 3), (1, 1))
 """(models, routes) told of each engine; the first that fits is taken."""
 
@@ -58,6 +60,30 @@ def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: i
             break
         kept.append(item)
     return kept
+
+
+def bounded(fields: Mapping[str, Any], budget_bytes: int) -> dict[str, Any]:
+    """The fields as far as they fit, the first ones first; what does not is shortened from its end."""
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        while value and size_bytes(kept | {name: value}) > budget_bytes:
+            value = _shorter(value)
+        if value:
+            kept[name] = value
+    return kept
+
+
+def _shorter(value: Any) -> Any:
+    """Without its last part, or with a shorter one; empty in the end."""
+    if isinstance(value, str):
+        return f"{value[: len(value) // 2].rstrip('…')}…" if len(value) > SHORT_CHARS else ""
+    if isinstance(value, list):
+        return value[:-1] if len(value) > 1 else list(filter(None, map(_shorter, value)))
+    if isinstance(value, dict) and value:
+        name = next(reversed(value))
+        last = _shorter(value[name]) if isinstance(value[name], (str, list, dict)) else ""
+        return {**value, name: last} if last else {key: one for key, one in value.items() if key != name}
+    return None
 
 
 def size_bytes(value: Any) -> int:

@@ -8,9 +8,9 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 
 from sparkgate import engine_answers as answers
+from sparkgate.asked_by import with_host
 from sparkgate.change.jobs import JobsUnavailable
 from sparkgate.policy.audit import Caller
-from sparkgate.search import with_host
 from sparkgate.services import NotReady, Services
 from sparkgate.toolset import Arguments, Offer, Parameter, Tool, build_server, failure
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import unescape
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from sparkgate.policy.views import is_invisible
+from sparkgate.untrusted.strip import Removed, block, line
 
-Shown = dict[str, Any]
-Field = Callable[[Mapping[str, Any]], Any]
+Field = Callable[[Mapping[str, Any], Removed], Any]
 CODE_LINES, CODE_CHARS = 12, 800
 FACTS = 8
 AUTHORS = 4
+ENGINES = 8
 
 _TAG = re.compile(
     r"</?(?:a|b|br|code|div|em|font|h[1-6]|i|li|mark|p|pre|q|small|span|strong|sub|sup|u|ul)\b[^<>]*>", re.I
 )
-_SPACE = re.compile(r"\s+")
 _TRACKING = re.compile(
     r"utm_\w+|(?:g|fb)clid|gclsrc|dclid|msclkid|yclid|igshid|mc_[ce]id|_hs(?:enc|mi)|ref_src|ref_url|spm|vero_id|wickedid",
     re.IGNORECASE,
@@ -32,12 +32,27 @@ _TRACKING = re.compile(
 """Parameters that tell where a reader came from and change nothing of the page."""
 
 
-def plain(value: object, limit_chars: int = 500) -> str:
-    """Text from the web as one line: known tags out, entities decoded, invisible characters out, cut at a word."""
+class Shown(dict[str, Any]):
+    """One result as the tool shows it, and how much was taken out that nobody would have seen."""
+
+    def __init__(self, told: Mapping[str, Any], removed: Removed) -> None:
+        super().__init__(told)
+        self.removed = removed
+
+
+One = TypeVar("One", bound=dict[str, Any])
+"""A result, or what has the fields of one."""
+
+
+def plain(value: object, limit_chars: int = 500, removed: Removed | None = None) -> str:
+    """Text from the web as one line: known tags out, entities decoded, invisible characters out, cut at a word.
+
+    Those are counted in `removed`.
+    """
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         return ""
     text = unescape(_TAG.sub("", str(value)[: limit_chars * 8]))
-    text = _SPACE.sub(" ", "".join(c for c in text if c.isspace() or not is_invisible(c))).strip()
+    text = line(text, Counter() if removed is None else removed)
     if len(text) <= limit_chars:
         return text
     return text[:limit_chars].rsplit(" ", 1)[0] + "…"
@@ -48,40 +63,46 @@ def as_list(value: object) -> list[Any]:
 
 
 def _text(name: str, limit_chars: int = 120) -> Field:
-    return lambda item: plain(item.get(name), limit_chars)
+    return lambda item, removed: plain(item.get(name), limit_chars, removed)
 
 
 def _address(name: str) -> Field:
     """A web address; others, such as pictures in the text itself, are left out."""
-    return lambda item: plain(url, 2000) if str(url := item.get(name) or "").startswith(("http://", "https://")) else ""
 
-
-def _names(name: str, most: int = AUTHORS) -> Field:
-    def read(item: Mapping[str, Any]) -> str:
-        names = [word for word in (plain(one, 80) for one in as_list(item.get(name))) if word]
-        return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    def read(item: Mapping[str, Any], removed: Removed) -> str:
+        url = str(item.get(name) or "")
+        return plain(url, 2000, removed) if url.startswith(("http://", "https://")) else ""
 
     return read
 
 
-def _code(item: Mapping[str, Any]) -> str:
+def _names(name: str, most: int = AUTHORS) -> Field:
+    def read(item: Mapping[str, Any], removed: Removed) -> str:
+        listed = as_list(item.get(name))
+        names = [word for word in (plain(one, 80, removed) for one in listed[:most]) if word]
+        return ", ".join(names) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+    return read
+
+
+def _code(item: Mapping[str, Any], removed: Removed) -> str:
     """The lines as they are, some of them; each is a pair of its number and its text."""
     pairs = [pair for pair in as_list(item.get("codelines")) if isinstance(pair, (list, tuple)) and len(pair) == 2]
-    lines = ["".join(c for c in str(line) if c == "\t" or not is_invisible(c)) for _, line in pairs[:CODE_LINES]]
+    lines = [block(str(text)[:CODE_CHARS], removed).replace("\n", " ") for _, text in pairs[:CODE_LINES]]
     return "\n".join(lines)[:CODE_CHARS]
 
 
-def _facts(item: Mapping[str, Any]) -> dict[str, str]:
-    pairs = item.get("kvmap")
-    told = {plain(key, 60): plain(value, 120) for key, value in pairs.items()} if isinstance(pairs, dict) else {}
-    return dict(list(told.items())[:FACTS])
+def _facts(item: Mapping[str, Any], removed: Removed) -> dict[str, str]:
+    kvmap = item.get("kvmap")
+    pairs = list(kvmap.items())[:FACTS] if isinstance(kvmap, dict) else []
+    return {plain(key, 60, removed): plain(value, 120, removed) for key, value in pairs}
 
 
-def _length(item: Mapping[str, Any]) -> str:
+def _length(item: Mapping[str, Any], removed: Removed) -> str:
     """Seconds as hours, minutes and seconds; a text as it is."""
     length = item.get("length")
     if isinstance(length, bool) or not isinstance(length, (int, float)) or not math.isfinite(length):
-        return plain(length, 20)
+        return plain(length, 20, removed)
     minutes, seconds = divmod(round(length), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -103,7 +124,9 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         {
             "repository": _text("repository", 300),
             "file": _text("filename", 200),
-            "language": lambda item: plain(item.get("code_language"), 30).strip("<>").removeprefix("guess"),
+            "language": lambda item, removed: (
+                plain(item.get("code_language"), 30, removed).strip("<>").removeprefix("guess")
+            ),
             "code": _code,
         },
     ),
@@ -151,77 +174,89 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
 """Template of SearXNG → our word for the kind, and what it has beside title, address, snippet, engines and date."""
 
 
+def _engines(names: Sequence[object], removed: Removed) -> list[str]:
+    """In the order of the alphabet, as SearXNG has none."""
+    return sorted({plain(name, 40, removed) for name in names[:ENGINES]})
+
+
 def read_result(item: object, snippet_chars: int) -> Shown | None:
     """One result as the tool shows it; None when it has neither title, address nor facts."""
     if not isinstance(item, dict):
         return None
     kind, more = KINDS.get(str(item.get("template") or "").removesuffix(".html"), ("", {}))
     url = item.get("url") if isinstance(item.get("url"), str) else ""
+    removed: Removed = Counter()
     shown = {
-        "title": plain(item.get("title") or item.get("caption"), 200),
-        "url": plain(url, 2000),
-        "snippet": plain(item.get("content"), snippet_chars),
-        "engines": sorted(plain(name, 40) for name in as_list(item.get("engines")) or [item.get("engine")]),
-        "date": plain(item.get("publishedDate"), 40)[:10],
+        "title": plain(item.get("title") or item.get("caption"), 200, removed),
+        "url": plain(url, 2000, removed),
+        "snippet": plain(item.get("content"), snippet_chars, removed),
+        "engines": _engines(as_list(item.get("engines")) or [item.get("engine")], removed),
+        "date": plain(item.get("publishedDate"), 40, removed)[:10],
         "kind": kind,
-        **{name: field(item) for name, field in more.items()},
+        **{name: field(item, removed) for name, field in more.items()},
     }
     told = {key: value for key, value in shown.items() if value}
-    return told if shown["title"] or url or told.get("facts") else None
+    return Shown(told, removed) if told.get("title") or told.get("url") or told.get("facts") else None
 
 
-def read_answer(item: object) -> str:
+def read_answer(item: object, removed: Removed) -> str:
     """An entry of `answers` in words: an object since 2025, a string before; a translation or the weather as well."""
     if not isinstance(item, dict):
-        return plain(item)
+        return plain(item, removed=removed)
     if isinstance(item.get("translations"), list):
-        return "; ".join(filter(None, map(_translation, item["translations"][:4])))
+        return "; ".join(told for one in item["translations"][:4] if (told := _translation(one, removed)))
     if isinstance(item.get("current"), dict):
-        return _weather(item)
-    return plain(item.get("answer"))
+        return _weather(item, removed)
+    return plain(item.get("answer"), removed=removed)
 
 
-def _translation(item: object) -> str:
+def _translation(item: object, removed: Removed) -> str:
     if not isinstance(item, dict):
         return ""
-    more = {"also": _names("synonyms", 6)(item), "as in": _names("examples", 2)(item)}
-    return plain(item.get("text")) + "".join(f" ({word}: {told})" for word, told in more.items() if told)
+    more = {"also": _names("synonyms", 6)(item, removed), "as in": _names("examples", 2)(item, removed)}
+    return plain(item.get("text"), removed=removed) + "".join(
+        f" ({word}: {told})" for word, told in more.items() if told
+    )
 
 
-def _weather(item: Mapping[str, Any]) -> str:
-    now = _moment(item["current"])
-    later = [_moment(one) for one in as_list(item.get("forecasts"))[:3] if isinstance(one, dict)]
+def _weather(item: Mapping[str, Any], removed: Removed) -> str:
+    now = _moment(item["current"], removed)
+    later = [_moment(one, removed) for one in as_list(item.get("forecasts"))[:3] if isinstance(one, dict)]
     return ". Then ".join(filter(None, [now, "; ".join(filter(None, later))]))
 
 
-def _moment(item: Mapping[str, Any]) -> str:
+def _moment(item: Mapping[str, Any], removed: Removed) -> str:
     """`Berlin: 12 °C, light rain`; a time before it in a forecast."""
-    told = plain(item.get("summary"), 200)
+    told = plain(item.get("summary"), 200, removed)
     degrees = item.get("temperature")
     if not told and isinstance(degrees, dict):
-        told = ", ".join(
-            filter(None, (f"{degrees.get('val')} {degrees.get('unit', '')}".strip(), plain(item.get("condition"), 60)))
-        )
-    at = plain(item.get("datetime"), 40)[:16]
+        value = plain(f"{degrees.get('val')} {degrees.get('unit', '')}", 40, removed)
+        told = ", ".join(filter(None, (value, plain(item.get("condition"), 60, removed))))
+    at = plain(item.get("datetime"), 40, removed)[:16]
     return f"{at} {told}".strip() if told else ""
 
 
 def read_infobox(item: object) -> Shown | None:
     if not isinstance(item, dict):
         return None
+    removed: Removed = Counter()
     urls = [link.get("url") for link in as_list(item.get("urls")) if isinstance(link, dict)]
-    facts = {
-        plain(fact.get("label"), 60): plain(fact.get("value"), 120)
-        for fact in as_list(item.get("attributes"))
-        if isinstance(fact, dict) and fact.get("value")
-    }
+    facts = [one for one in as_list(item.get("attributes")) if isinstance(one, dict) and one.get("value")][:FACTS]
     shown = {
-        "title": plain(item.get("infobox"), 200),
-        "text": plain(item.get("content"), 600),
-        "url": plain(next((url for url in urls if isinstance(url, str)), ""), 500),
-        "facts": dict(list(facts.items())[:FACTS]),
+        "title": plain(item.get("infobox"), 200, removed),
+        "text": plain(item.get("content"), 600, removed),
+        "url": plain(next((url for url in urls if isinstance(url, str)), ""), 500, removed),
+        "facts": {plain(one.get("label"), 60, removed): plain(one["value"], 120, removed) for one in facts},
     }
-    return {key: value for key, value in shown.items() if value} or None
+    told = {key: value for key, value in shown.items() if value}
+    return Shown(told, removed) if told else None
+
+
+def read_failed(item: object, removed: Removed) -> dict[str, str] | None:
+    """`[engine, reason]` of an engine that did not answer → a record."""
+    if not isinstance(item, (list, tuple)) or len(item) < 2:
+        return None
+    return {"engine": plain(item[0], 60, removed), "reason": plain(item[1], 120, removed)}
 
 
 def canonical(url: str) -> str:
@@ -241,21 +276,21 @@ def canonical(url: str) -> str:
     return urlunsplit(("https", host, parts.path.rstrip("/"), urlencode(sorted(kept)), fragment))
 
 
-def without_twins(results: Iterable[Shown]) -> list[Shown]:
+def without_twins(results: Iterable[One]) -> list[One]:
     """Each page once, where it came first, with the engines of all."""
-    found: dict[str, Shown] = {}
+    found: dict[str, One] = {}
     for place, result in enumerate(results):
         key = canonical(result["url"]) if result.get("url") else f"#{place}"
         first = found.setdefault(key, result)
         if first is not result:
-            first["engines"] = sorted({*first.get("engines", ()), *result.get("engines", ())})
+            first["engines"] = sorted({*first.get("engines", ()), *result.get("engines", ())})[:ENGINES]
     return list(found.values())
 
 
-def of_sites(results: Iterable[Shown], wanted: Sequence[str], unwanted: Sequence[str]) -> list[Shown]:
+def of_sites(results: Iterable[One], wanted: Sequence[str], unwanted: Sequence[str]) -> list[One]:
     """Those of the wanted hosts and none of the unwanted ones; a host stands for those below it as well."""
 
-    def fits(result: Shown) -> bool:
+    def fits(result: One) -> bool:
         host = _host(result.get("url", ""))
         return not any(_is_of(host, site) for site in unwanted) and (
             not wanted or any(_is_of(host, site) for site in wanted)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkgate.brief import fit, size_bytes
+from sparkgate.brief import bounded, fit, size_bytes
 from sparkgate.policy.egress import Sent
 from sparkgate.results import (
     Shown,
@@ -14,16 +15,24 @@ from sparkgate.results import (
     of_sites,
     plain,
     read_answer,
+    read_failed,
     read_infobox,
     read_result,
     without_twins,
 )
-from sparkgate.searxng import problem, read_unresponsive
+from sparkgate.searxng import problem
 from sparkgate.settings import SearchSettings
 from sparkgate.toolset import failure
+from sparkgate.untrusted import Incoming
+from sparkgate.untrusted.strip import Removed
 
+LAST_PAGE = 50
+MOST_READ, MOST_LISTED, MOST_FAILED = 200, 50, 12
+"""Of what an instance sends: results, entries of its other lists, engines that failed."""
 BYTES_A_TOKEN = 3.6
 """Of an answer of English and JSON, as the vocabularies of 2024 to 2026 cut it; an estimate."""
+NAME = re.compile(r"[\w.+-]{1,20}(?: [\w.+-]{1,20}){0,3}")
+"""What an engine may be called where its name stands among our own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,7 @@ class Wanted:
         sites, not_sites: hosts that results are of, and are not of.
         warnings: what the engines cannot do of what was asked.
         engines: those that were named; empty for the instance's own choice.
+        start: number of the first result of the page to show.
     """
 
     max_results: int
@@ -42,53 +52,110 @@ class Wanted:
     not_sites: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
+    page: int = 1
+    start: int = 1
 
 
-def answer(data: dict[str, Any], sent: Sent, wanted: Wanted, limits: SearchSettings) -> dict[str, Any]:
+def answer(
+    data: dict[str, Any], sent: Sent, wanted: Wanted, limits: SearchSettings, boundary: str = ""
+) -> dict[str, Any]:
     """SearXNG's JSON → what the model reads, kept within the byte budget."""
+    incoming = Incoming(boundary)
     snippet_chars = limits.full_snippet_chars if wanted.full else limits.snippet_chars
-    read = [r for item in as_list(data.get("results")) if (r := read_result(item, snippet_chars))]
+    read = [r for item in as_list(data.get("results"))[:MOST_READ] if (r := read_result(item, snippet_chars))]
     found = of_sites(without_twins(read), wanted.sites, wanted.not_sites)
-    failed = [f for item in as_list(data.get("unresponsive_engines")) if (f := read_unresponsive(item))]
-    extras = _extras(data, failed, [*wanted.warnings, *_others(found, wanted)])
-    if not found and failed and not any(extras.get(key) for key in ("answers", "infobox")):
-        told = problem("engines_failed", engines=", ".join(f"{one['engine']} ({one['reason']})" for one in failed))
-        return failure(told.code, told.message) | {"engines_failed": failed}
+    budget_bytes = limits.full_answer_bytes if wanted.full else limits.answer_bytes
+    extras = bounded(_extras(data, incoming), budget_bytes // 2)
+    if not found and "engines_failed" in extras and not extras.keys() & {"answers", "infobox"}:
+        return _all_failed(extras["engines_failed"], incoming)
     shown = {
         "ok": True,
         "query": sent.decision.released,
         **_changes(sent),
         "shown": "",
         "about_tokens": 0,
-        "results": [],
-        **extras,
+        "more": {"page": wanted.page, "start": wanted.start + wanted.max_results},
     }
-    fitting = fit(shown, found[: wanted.max_results], limits.full_answer_bytes if wanted.full else limits.answer_bytes)
-    shown["results"] = fitting
-    shown["shown"] = _shown(len(fitting), len(found), len(read), wanted)
+    notes = [*wanted.warnings, *_others(found, wanted, incoming)]
+    shown |= _with_text(
+        found[wanted.start - 1 :][: wanted.max_results], extras, notes, incoming, budget_bytes - size_bytes(shown)
+    )
+    shown["shown"] = _shown(len(shown["results"]), len(found), len(read), wanted)
+    shown["more"] = _more(len(shown["results"]), len(found), wanted)
+    if not shown["more"]:
+        del shown["more"]
     shown["about_tokens"] = round(size_bytes(shown) / BYTES_A_TOKEN)
     return shown
 
 
-def _others(found: Sequence[Shown], wanted: Wanted) -> list[str]:
+def _with_text(
+    results: Sequence[Shown], extras: dict[str, Any], notes: list[str], incoming: Incoming, budget_bytes: int
+) -> dict[str, Any]:
+    """Notes, and then all text from the web with the boundary around it; as many results as fit."""
+    parts = [incoming.part(one.removed) for one in results]
+    cleaned = [part.tree(one) for part, one in zip(parts, results, strict=True)]
+
+    def told(shown: int) -> dict[str, Any]:
+        words = [*notes, *incoming.part().take([incoming, *parts[:shown]]).notes()]
+        fields = {"results": cleaned[:shown], **extras}
+        return ({"notes": words} if words else {}) | (incoming.fenced(fields) if any(fields.values()) else fields)
+
+    rest = told(len(parts)) | {"results": []}
+    cleaned[:1] = [bounded(one, budget_bytes - size_bytes(rest)) for one in cleaned[:1]]
+    return told(len(fit(rest, cleaned, budget_bytes)))
+
+
+def _all_failed(failed: list[dict[str, str]], incoming: Incoming) -> dict[str, Any]:
+    told = problem("engines_failed", engines=_names((one["engine"] for one in failed), incoming))
+    notes = incoming.notes()
+    more = {"notes": notes} if notes else {}
+    return failure(told.code, told.message) | more | incoming.fenced({"engines_failed": failed})
+
+
+def _names(names: Iterable[str], incoming: Incoming) -> str:
+    """Names of engines outside the boundary: what could be more than a name is only counted."""
+    listed = list(names)
+    short = [name for name in listed if NAME.fullmatch(name) and incoming.part().marked(name) == name][:8]
+    others = len(listed) - len(short)
+    return ", ".join([*short, *([f"{others} more"] if others else [])])
+
+
+def _others(found: Sequence[Shown], wanted: Wanted, incoming: Incoming) -> list[str]:
     """SearXNG may ask other engines than those named, as when an operator has locked the choice."""
     answered = {name.lower() for result in found for name in result.get("engines", ())}
     asked = {name.lower() for name in wanted.engines}
     if not asked or answered <= asked:
         return []
-    return [f"engines that were not named have answered: {', '.join(sorted(answered - asked)[:8])}"]
+    return [f"engines that were not named have answered: {_names(sorted(answered - asked), incoming)}"]
 
 
-def _extras(data: dict[str, Any], failed: list[dict[str, str]], warnings: list[str]) -> dict[str, Any]:
+def _extras(data: dict[str, Any], incoming: Incoming) -> dict[str, Any]:
+    """What is beside the results, cleaned, what matters most first."""
+    removed = incoming.removed
+    boxes = (box for item in as_list(data.get("infoboxes"))[:MOST_LISTED] if (box := read_infobox(item)))
     extras = {
-        "answers": [text for item in as_list(data.get("answers"))[:3] if (text := read_answer(item))],
-        "infobox": next(filter(None, map(read_infobox, as_list(data.get("infoboxes")))), None),
-        "corrections": sorted(filter(None, map(plain, as_list(data.get("corrections")))))[:3],
-        "suggestions": sorted(filter(None, map(plain, as_list(data.get("suggestions")))))[:5],
-        "engines_failed": failed,
-        "notes": warnings,
+        "answers": [text for item in as_list(data.get("answers"))[:3] if (text := read_answer(item, removed))],
+        "infobox": (box := next(boxes, None)),
+        "corrections": _words(data.get("corrections"), 3, removed),
+        "engines_failed": _failed(as_list(data.get("unresponsive_engines")), removed),
+        "suggestions": _words(data.get("suggestions"), 5, removed),
     }
-    return {key: value for key, value in extras.items() if value}
+    removed.update(box.removed if box else {})
+    shown: dict[str, Any] = incoming.tree({key: value for key, value in extras.items() if value})
+    return shown
+
+
+def _failed(listed: list[Any], removed: Removed) -> list[dict[str, str]]:
+    """Engines that did not answer, each once, as SearXNG may name one several times."""
+    told = (read_failed(item, removed) for item in listed[:MOST_LISTED])
+    named = {(one["engine"], one["reason"]): one for one in told if one}
+    return list(named.values())[:MOST_FAILED]
+
+
+def _words(listed: object, most: int, removed: Removed) -> list[str]:
+    """In the order of the alphabet, as SearXNG has none. What is not shown is not counted."""
+    kept = sorted((one for one in as_list(listed)[:MOST_LISTED] if plain(one)), key=plain)[:most]
+    return [plain(one, removed=removed) for one in kept]
 
 
 def _changes(sent: Sent) -> dict[str, Any]:
@@ -99,11 +166,20 @@ def _changes(sent: Sent) -> dict[str, Any]:
     return {"policy": [*dict.fromkeys(changed), *sent.decision.notes]}
 
 
+def _more(shown: int, found: int, wanted: Wanted) -> dict[str, int]:
+    """Arguments that show what follows: the rest of this page, which need not be asked for again, or the next one."""
+    end = wanted.start - 1 + shown
+    if end < found:
+        return {"page": wanted.page, "start": end + 1}
+    return {"page": wanted.page + 1} if found and wanted.page < LAST_PAGE else {}
+
+
 def _shown(shown: int, found: int, read: int, wanted: Wanted) -> str:
-    """`5 of 9, because …`; what was left out before is told as well."""
+    """`5 of 9, because …`, or `6 to 9 of 9`; what was left out before is told as well."""
     left_out = f" ({read - found} more were the same page, or of other sites)" if read > found else ""
-    if shown == found:
-        return f"{shown} of {found}{left_out}"
-    asked = shown == wanted.max_results
-    reason = f"max_results is {wanted.max_results}" if asked else "the answer is kept short; ask again with page"
-    return f"{shown} of {found}, because {reason}{left_out}"
+    end = wanted.start - 1 + shown
+    numbers = f"{wanted.start} to {end}" if shown and wanted.start > 1 else str(shown)
+    if end >= found:
+        return f"{numbers} of {found}{left_out}"
+    reason = f"max_results is {wanted.max_results}" if shown == wanted.max_results else "the answer is kept short"
+    return f"{numbers} of {found}, because {reason}{left_out}"

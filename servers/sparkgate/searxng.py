@@ -7,42 +7,57 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from sparkgate.instances import LIMITED_S
 from sparkgate.policy.egress import Failed, Request, Sent
-from sparkgate.results import as_list, plain
 from sparkgate.version import __version__
 
-_LANGUAGES = """
-    aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da
-    de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz
-    ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln
-    lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi
-    pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti
-    tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu ckb dsb fil gsw hsb
-"""
-LANGUAGES = frozenset(_LANGUAGES.split())
-"""ISO 639-1, and the longer codes SearXNG uses."""
 SITE = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
-REGION = re.compile(r"[A-Z]{2}")
 HEADERS = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
     "Accept-Language": "en",
     "User-Agent": f"sparkgate/{__version__}",
 }
 JSON_OFF = 'add "json" to `formats` under `search:` in its settings.yml:\n  search:\n    formats: [html, json]'
-LOGIN_WORDS = ("login", "signin", "sign-in", "sso", "auth", "oauth")
+LOGIN_WORDS = (
+    "login",
+    "signin",
+    "sign-in",
+    "sso",
+    "auth",
+    "oauth",
+    "oauth2",
+    "authorize",
+    "authelia",
+    "outpost",
+    "saml",
+)
+LOGIN_PAGE = re.compile(
+    rb"""type\s*=\s*["']?password"""
+    rb"""|<title>[^<]{0,60}\b(?:sign[ -]?in|log[ -]?in|single sign-on|authelia|authentik|keycloak)\b"""
+    rb"""|<form[^>]{0,300}\baction\s*=\s*["']?[^"'\s>]{0,200}[/.](?:login|signin|sso|saml|oauth2?|authorize)\b""",
+    re.IGNORECASE,
+)
+PROXY_PAGE = re.compile(
+    rb"\b(?:nginx|openresty|apache|caddy|traefik|haproxy|envoy|cloudflare|varnish)\b", re.IGNORECASE
+)
+"""How the page of a proxy that refuses is signed; SearXNG's own is not."""
+LOOKED_AT_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why no results: a stable code, what happened, what to do."""
+    """Why no results: a stable code, what happened, what to do. `rest_s`: how long the instance wants to be let be."""
 
     code: str
     message: str
+    rest_s: float | None = None
 
 
 PROBLEMS: dict[str, str] = {
@@ -53,10 +68,24 @@ PROBLEMS: dict[str, str] = {
     "unknown_host": "The name of {place} cannot be looked up. Correct searxng.url in config.toml.",
     "timeout": "SearXNG at {place} did not answer in time. Try again, or raise searxng.timeout_s in config.toml.",
     "json_disabled": f"SearXNG at {{place}} refuses JSON (403). On that machine {JSON_OFF}\nthen restart it. A proxy "
-    "that asks for a login can answer 403 as well.",
+    "that asks for a login can answer 403 as well; search_info tells which it is.",
+    "proxy_refused": "A proxy before SearXNG at {place} refuses this client (403). Let it through there, or give it "
+    "the credentials in searxng.auth_file.",
     "rate_limited": "SearXNG at {place} limits this client (429). Wait a minute; on a private instance set "
     "`limiter: false` under `server:`, or add this machine to pass_ip in limiter.toml.",
-    "login_page": "A login page stands before SearXNG at {place}. Use an address that reaches SearXNG itself.",
+    "limiter": "SearXNG at {place} sends this client to its start page, as its limiter does with one it suspects. On a "
+    "private instance set `limiter: false` under `server:`, or add this machine to pass_ip in limiter.toml.",
+    "blocked_address": "This machine is on the block list of SearXNG at {place} (429). Take it off block_ip in its "
+    "limiter.toml.",
+    "login_page": "A login page stands before SearXNG at {place}. Use an address that reaches SearXNG itself, or give "
+    "its proxy a token in searxng.auth_file.",
+    "login_required": "{place} wants credentials ({status}), or others than those it got. Put them into the file of "
+    "searxng.auth_file.",
+    "auth_file": "Nothing was sent: {fault}.",
+    "certificate": "The certificate of {place} is none that this machine trusts. One of an authority of your own needs "
+    "searxng.ca_file in config.toml.",
+    "ca_file": "Nothing was sent: searxng.ca_file cannot be read, or holds no certificate in PEM.",
+    "instances_down": "No instance of SearXNG can be asked now; nothing was sent.",
     "redirected": "SearXNG at {place} answered with a redirect to {target}; it was not followed, as that would carry "
     "the query elsewhere. Set searxng.url to the final address.",
     "wrong_content_type": "{place} answered with a web page instead of JSON. Check that searxng.url is the base "
@@ -65,7 +94,7 @@ PROBLEMS: dict[str, str] = {
     "path if it has one.",
     "post_refused": "A proxy before SearXNG at {place} refuses POST (405). Allow POST to /search there; or set "
     "searxng.allow_get = true, and accept that queries stand in its access log.",
-    "bad_request": "SearXNG at {place} refused the parameters of this search (400).",
+    "bad_request": "SearXNG at {place} refused this search (400){which}.",
     "server_error": "SearXNG at {place} failed ({status}). Its own log says why; try again, or other engines.",
     "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
     "too_large": "The answer of SearXNG at {place} is longer than searxng.max_answer_bytes; ask for less.",
@@ -76,6 +105,19 @@ PROBLEMS: dict[str, str] = {
     "unknown_engines": "This SearXNG has no such {kind}; nothing was sent. It has {known}.",
 }
 
+_AT_FAULT = """
+    connection_refused unknown_host timeout network json_disabled proxy_refused rate_limited limiter blocked_address
+    login_page login_required redirected wrong_content_type not_found post_refused server_error invalid_answer
+    certificate
+"""
+AT_FAULT = frozenset(_AT_FAULT.split())
+"""Codes that are about the instance, so that another may do better; the others are about the question or about us."""
+SEARCH = "/search"
+REFUSED_FIELD = re.compile(
+    rb"(pageno|time_range|language|safesearch|timeout_limit|categories|engines)(?: parameter|\W{0,3}\})"
+)
+"""In `{"error": "Invalid value \"x\" for parameter pageno"}` and `"Empty pageno parameter"`."""
+
 FAILURE_CODES: dict[str, str] = {
     "connect": "connection_refused",
     "timeout": "timeout",
@@ -84,14 +126,16 @@ FAILURE_CODES: dict[str, str] = {
     "bad_encoding": "invalid_answer",
     "bad_url": "not_configured",
     "exhausted": "busy",
+    "ca_file": "ca_file",
+    "certificate": "certificate",
 }
 STATUS_CODES: dict[int, str] = {
     400: "bad_request",
-    401: "login_page",
+    401: "login_required",
     403: "json_disabled",
     404: "not_found",
     405: "post_refused",
-    407: "login_page",
+    407: "login_required",
     429: "rate_limited",
 }
 
@@ -99,18 +143,6 @@ STATUS_CODES: dict[int, str] = {
 def problem(code: str, base_url: str = "", **facts: object) -> Problem:
     """The problem of this code, told for the SearXNG at `base_url`."""
     return Problem(code, PROBLEMS[code].format(place=base_url.rstrip("/"), **facts))
-
-
-def language_of(text: str) -> str | None:
-    """A language as SearXNG takes it: "" for any, `de`, `pt-BR`, `all`; None when it is none.
-
-    Only known languages pass: five free letters a call would be a way to carry something out.
-    """
-    language, _, region = text.strip().replace("_", "-").partition("-")
-    language, region = language.lower(), region.upper()
-    if not region:
-        return language if language in LANGUAGES or language in ("", "all", "auto") else None
-    return f"{language}-{region}" if language in LANGUAGES and REGION.fullmatch(region) else None
 
 
 def site_of(text: str) -> str | None:
@@ -137,6 +169,11 @@ def config_request(base_url: str) -> Request:
     return Request(url=f"{base_url.rstrip('/')}/config", method="GET")
 
 
+def probe_request(base_url: str) -> Request:
+    """A search without a query: SearXNG says whether JSON is on, and asks no engine."""
+    return Request(url=f"{base_url.rstrip('/')}/search", form={"format": "json"})
+
+
 def read_failure(failed: Failed, base_url: str) -> Problem:
     """A send without an answer → the problem."""
     return problem(FAILURE_CODES.get(failed.kind, "network"), base_url)
@@ -144,16 +181,11 @@ def read_failure(failed: Failed, base_url: str) -> Problem:
 
 def read_json(sent: Sent, base_url: str) -> dict[str, Any] | Problem:
     """The JSON object of an answer, or what stands in its way."""
-    content_type = sent.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if 300 <= sent.status < 400:
-        return _redirect(sent.headers.get("location", ""), base_url)
-    if sent.status >= 500:
-        return problem("server_error", base_url, status=sent.status)
-    if sent.status != 200:
-        return problem(STATUS_CODES.get(sent.status, "server_error"), base_url, status=sent.status)
-    if content_type != "application/json":
-        login = re.search(rb"type\s*=\s*[\"']?password", sent.body[:200_000], re.IGNORECASE)
-        return problem("login_page" if login else "wrong_content_type", base_url)
+    refused = read_status(sent, base_url)
+    if refused:
+        return refused
+    if content_type(sent) != "application/json":
+        return problem("login_page" if is_login_page(sent) else "wrong_content_type", base_url)
     try:
         data = json.loads(sent.body.decode("utf-8", "replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -161,65 +193,65 @@ def read_json(sent: Sent, base_url: str) -> dict[str, Any] | Problem:
     return data if isinstance(data, dict) else problem("invalid_answer", base_url)
 
 
+def content_type(sent: Sent) -> str:
+    return sent.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_login_page(sent: Sent) -> bool:
+    return LOGIN_PAGE.search(sent.body[:LOOKED_AT_BYTES]) is not None
+
+
+def read_status(sent: Sent, base_url: str) -> Problem | None:
+    """What stands in the way of an answer by its status; None when nothing does."""
+    if sent.status == 200:
+        return None
+    if 300 <= sent.status < 400:
+        return _redirect(sent.headers.get("location", ""), base_url)
+    told = problem(_code(sent), base_url, status=sent.status, which=_which(sent))
+    wanted_s = retry_after_s(sent.headers) if sent.status in (429, 503) else None
+    return Problem(told.code, told.message, LIMITED_S if wanted_s is None and sent.status == 429 else wanted_s)
+
+
+def _which(sent: Sent) -> str:
+    """The parameter that SearXNG names in its refusal, if it is one of ours; nothing else of its words."""
+    found = REFUSED_FIELD.search(sent.body[:LOOKED_AT_BYTES])
+    return f" for its {found[1].decode()}" if found else ""
+
+
+def _code(sent: Sent) -> str:
+    start = sent.body[:LOOKED_AT_BYTES]
+    if sent.status == 403 and (PROXY_PAGE.search(start) or is_login_page(sent)):
+        return "proxy_refused"
+    if sent.status == 429 and b"BLOCKLIST" in start:
+        return "blocked_address"
+    return STATUS_CODES.get(sent.status, "server_error")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds of a Retry-After, which may be a date; it is taken by the clock of the answer where that has one."""
+    told = headers.get("retry-after", "").strip()
+    if told.isascii() and told.isdigit():
+        return float(told[:9])
+    try:
+        until_s = parsedate_to_datetime(told).timestamp()
+        now_s = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
+    except (ValueError, OverflowError):
+        return None
+    return max(until_s - now_s, 1.0)
+
+
 def _redirect(location: str, base_url: str) -> Problem:
     """Only the host of the target is told: the rest of it may hold the query."""
-    target = urlsplit(location)
-    words = re.split(r"[^a-z0-9-]+", f"{target.hostname or ''} {target.path}".lower())
+    try:
+        target = urlsplit(location)
+        host = target.hostname or ""
+    except ValueError:
+        return problem("redirected", base_url, target="something that is no address")
+    words = re.split(r"[^a-z0-9-]+", f"{host} {target.path}".lower())
     if any(word in LOGIN_WORDS for word in words):
         return problem("login_page", base_url)
-    return problem("redirected", base_url, target=target.hostname or "another path of the same host")
-
-
-# -- what is in an answer
-
-
-def read_unresponsive(item: object) -> dict[str, str] | None:
-    """`[engine, reason]` → a record."""
-    if not isinstance(item, (list, tuple)) or len(item) < 2:
-        return None
-    return {"engine": plain(item[0], 60), "reason": plain(item[1], 120)}
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What `/config` tells of one engine. An instance that does not say whether it can do something is taken to."""
-
-    name: str
-    categories: frozenset[str]
-    enabled: bool
-    paging: bool
-    time_range: bool
-
-
-def engines_of(config: Mapping[str, Any]) -> dict[str, EngineFacts]:
-    """`/config` → engines by lower-cased name."""
-    found = {}
-    for entry in as_list(config.get("engines")):
-        if isinstance(entry, dict) and isinstance(name := entry.get("name"), str):
-            found[name.lower()] = EngineFacts(
-                name,
-                frozenset(one.lower() for one in as_list(entry.get("categories")) if isinstance(one, str)),
-                entry.get("enabled") is not False,
-                entry.get("paging") is not False,
-                entry.get("time_range_support") is not False,
-            )
-    return found
-
-
-def categories_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """`/config` → categories, each lower-cased name → the exact one."""
-    return {name.lower(): name for name in as_list(config.get("categories")) if isinstance(name, str)}
-
-
-def cannot(asked: Iterable[EngineFacts], fields: Mapping[str, str]) -> list[str]:
-    """What the chosen engines cannot do of what is asked. SearXNG leaves such an engine out and says nothing."""
-    engines = list(asked)
-    lacking = (
-        ("has no further pages", fields.get("pageno", "1") != "1", [one.name for one in engines if not one.paging]),
-        ("cannot filter by time", "time_range" in fields, [one.name for one in engines if not one.time_range]),
-    )
-    return [
-        f"{', '.join(sorted(names)[:12])} {told}, and is not asked"
-        for told, wanted, names in lacking
-        if wanted and names
-    ]
+    here = urlsplit(base_url)
+    if host in ("", here.hostname) and target.path.rstrip("/") in ("", here.path.rstrip("/")) and not target.query:
+        told = problem("limiter", base_url)
+        return Problem(told.code, told.message, LIMITED_S)
+    return problem("redirected", base_url, target=host or "another path of the same host")

@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkgate import log
+from sparkgate.instances import Instances
 from sparkgate.machine.processes import Process
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable
 from sparkgate.policy.code.fingerprints import FolderError
@@ -25,11 +26,14 @@ from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError
 from sparkgate.policy.trail.prune import Limits, prune
+from sparkgate.searxng_auth import Logins, read_logins
 from sparkgate.settings import AuditSettings, Settings, SettingsError, load
 
 if TYPE_CHECKING:
     from sparkgate.bench_service import Bench
     from sparkgate.change.control import Control
+    from sparkgate.page_robots import Robots
+    from sparkgate.reading.reader import Reader
 
 MAX_NOTE_CHARS = 400
 STALE = "the policy on disk cannot be used, and the last good one is in force: {error}"
@@ -38,7 +42,7 @@ LONG_READER = "another program keeps the log open for reading, so {megabytes} MB
 MAX_WAL_BYTES = 256 * 10**6
 DAY_US = 86_400_000_000
 EMBEDDED_RECORD = "searxng/instance.json"
-Stamps = tuple[tuple[str, int, int, int], ...]
+Stamps = tuple[tuple[str, int, int, int, int], ...]
 
 
 class NotReady(Exception):
@@ -51,11 +55,13 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One consistent set: settings, the way out that enforces them, and the SearXNG in use ("" when none)."""
+    """One consistent set: settings, the way out that enforces them, and the instances of SearXNG that may be asked."""
 
     settings: Settings
     egress: Egress
-    searxng_url: str
+    instances: Instances
+    searxng_urls: tuple[str, ...] = ()
+    logins: Logins = field(default_factory=Logins)
 
 
 class Services:
@@ -77,6 +83,8 @@ class Services:
         self._outflow = Outflow()
         self._protected: Protected | None = None
         self._protected_by: object = None
+        self._instances = Instances()
+        self._logins, self._logins_by = Logins(), ("", Stamps())
 
     @cached_property
     def control(self) -> Control:
@@ -91,6 +99,20 @@ class Services:
         from sparkgate.bench_service import Bench
 
         return Bench(self)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The one that makes text of pages."""
+        from sparkgate.reading.reader import Reader
+
+        return Reader(self.guard)
+
+    @cached_property
+    def robots(self) -> Robots:
+        """What the robots.txt of sites say."""
+        from sparkgate.page_robots import Robots
+
+        return Robots(self.reader)
 
     @property
     def running(self) -> int:
@@ -115,7 +137,17 @@ class Services:
                 self._live, self._stamps = self._renewed(), stamps
             if self._protected:
                 self._protected.refresh()
-            return replace(self._live, searxng_url=self._live.settings.searxng.url or embedded_url(self.state))
+            return self._with_instances(self._live)
+
+    def _with_instances(self, live: Live) -> Live:
+        """Those of the settings, else the embedded one, which may have come or gone since."""
+        told = live.settings.searxng
+        urls = told.instances or tuple(filter(None, [embedded_url(self.state)]))
+        self._instances.keep(urls, told.per_minute)
+        stamps = tuple(_stamps([Path(told.auth_file).expanduser()])) if told.auth_file else ()
+        if self._logins_by != (told.auth_file, stamps):
+            self._logins, self._logins_by = read_logins(told.auth_file), (told.auth_file, stamps)
+        return replace(live, searxng_urls=urls, logins=self._logins)
 
     def warning(self) -> str:
         """What every answer must say: a policy that is not the one on disk, places not read, a log without its head."""
@@ -214,14 +246,17 @@ class Services:
         except LogUnavailable as error:
             raise NotReady("log_unavailable", str(error)) from error
         self._outflow.limit(settings.policy)
-        return Live(settings, Egress(policy, self._log, self.guard, outflow=self._outflow), settings.searxng.url)
+        egress = Egress(policy, self._log, self.guard, outflow=self._outflow)
+        return Live(settings, egress, self._instances)
 
     def _protection(self, settings: Settings, key: bytes) -> Protected:
         """Made anew when the settings name other places. Raises FolderError and OSError."""
-        told = (settings.policy.known_files, settings.policy.known_env, settings.policy.unreleased)
+        auth = settings.searxng.auth_file
+        told = (settings.policy.known_files, settings.policy.known_env, settings.policy.unreleased, auth)
         if self._protected is None or self._protected_by != told:
-            files, names, folders = told
+            files, names, folders, _ = told
             places = Places.of_this_process(self.config.parent, self.state, files, names)
+            places = replace(places, searxng_auth=auth)
             paths = [Path(folder).expanduser() for folder in folders]
             self._protected, self._protected_by = Protected(key, places, paths, self.state), told
         return self._protected
@@ -247,11 +282,11 @@ def embedded_url(state: Path) -> str:
         return ""
 
 
-def _stamps(files: Iterable[Path]) -> Iterable[tuple[str, int, int, int]]:
+def _stamps(files: Iterable[Path]) -> Iterable[tuple[str, int, int, int, int]]:
     for file in files:
         try:
             found = file.stat()
         except OSError:
-            yield str(file), 0, 0, 0
+            yield str(file), 0, 0, 0, 0
         else:
-            yield str(file), found.st_ino, found.st_mtime_ns, found.st_size
+            yield str(file), found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode

@@ -26,11 +26,37 @@ class SearxngSettings:
     url: str = setting(
         "", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL"
     )
+    urls: tuple[str, ...] = setting(
+        (), "More instances that may stand in for it, asked in this order when one before them cannot.", unit="URL"
+    )
+    auth_file: str = setting(
+        "",
+        "File, mode 0600, of credentials: lines `ADDRESS basic USER:PASSWORD`, "
+        "`ADDRESS bearer TOKEN` or `ADDRESS header NAME: VALUE`; `*` is every instance.",
+    )
+    ca_file: str = setting("", "PEM file of certificate authorities of your own, beside the usual ones.")
+    per_minute: int = setting(
+        30,
+        "Searches sent to one instance in a minute, a quarter of them at once; 0 is no limit.",
+        unit="searches",
+        low=0,
+        high=100_000,
+    )
+    html_fallback: bool = setting(False, "Read the web page of results where an instance refuses JSON; it holds less.")
     allow_get: bool = setting(False, "Send by GET when a proxy refuses POST; the query then stands in access logs.")
     timeout_s: float = setting(15.0, "Longest wait for one search.", unit="s", low=1, high=120)
     max_answer_bytes: int = setting(
         4_000_000, "Longest answer read, after decoding.", unit="bytes", low=10_000, high=100_000_000
     )
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """Every configured instance once, the first choice first."""
+        return tuple(dict.fromkeys(url.rstrip("/") for url in (self.url, *self.urls) if url))
+
+    @property
+    def authorities(self) -> str:
+        return str(Path(self.ca_file).expanduser()) if self.ca_file else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +70,36 @@ class SearchSettings:
     full_answer_bytes: int = setting(
         20_000, "Size an answer with detail = full is kept to.", unit="bytes", low=1500, high=200_000
     )
+    cache_s: float = setting(
+        300.0,
+        "How long an answer serves the same question again, from memory; 0 is never.",
+        unit="s",
+        low=0,
+        high=86_400,
+    )
+    lite: bool = setting(False, "List few tools with few arguments, for a small model.")
+
+
+@dataclass(frozen=True, slots=True)
+class PagesSettings:
+    links: str = setting(
+        "results",
+        "Which pages may be read: results (what a search of the session or a page of the same site led to), allowlist "
+        "(hosts of pages.allow) or any.",
+        choices=("results", "allowlist", "any"),
+    )
+    allow: tuple[str, ...] = setting((), "Hosts for links = allowlist, such as docs.vllm.ai; those below them too.")
+    inner: tuple[str, ...] = setting(
+        (), "Origins of this machine or network whose pages may be read, such as http://wiki.lan:8080.", unit="URL"
+    )
+    more_ports: tuple[str, ...] = setting((), "Ports of the web that may be connected to, beside 80 and 443.")
+    robots: bool = setting(True, "Read no page that the site's robots.txt keeps from programs.")
+    robots_timeout_s: float = setting(3.0, "Longest wait for a robots.txt.", unit="s", low=0.1, high=30)
+    timeout_s: float = setting(15.0, "Longest wait for one page, each redirect anew.", unit="s", low=1, high=60)
+    read_s: float = setting(10.0, "Longest time to make text of one page.", unit="s", low=1, high=60)
+    max_bytes: int = setting(8_000_000, "Longest page read, after decoding.", unit="bytes", low=10_000, high=50_000_000)
+    answer_bytes: int = setting(8000, "Size one part of a page is kept to.", unit="bytes", low=1500, high=100_000)
+    cache_s: int = setting(600, "How long a page is kept for its next part; 0 is not.", unit="s", low=0, high=86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +170,7 @@ class BenchSettings:
 class Settings:
     searxng: SearxngSettings = field(default_factory=SearxngSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    pages: PagesSettings = field(default_factory=PagesSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     gate: GateSettings = field(default_factory=GateSettings)
@@ -213,9 +270,13 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if kind == WORDS:
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
             raise SettingsError(f'{where} must be a list of words, such as ["llama-server", "-m", "x.gguf"]')
+        if about["unit"] == "URL" and not all(map(_is_base_url, value)):
+            raise SettingsError(f"{where} must hold addresses such as http://127.0.0.1:8888 (no user name, no query)")
         return tuple(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise SettingsError(f"{where} must be {_TYPE_WORDS[kind]}")
+    if about["choices"] and value not in about["choices"]:
+        raise SettingsError(f"{where} must be one of {', '.join(about['choices'])}")
     low, high = about["low"], about["high"]
     if low is not None and not low <= value <= high:
         raise SettingsError(f"{where} must be between {low:g} and {high:g} {about['unit']}")

@@ -48,6 +48,7 @@ class Parameter:
 
 
 PICTURE = "picture"
+PAGE_TEXT = "page_text"
 NO_OBJECT = ""
 """Name of the argument that stands for arguments which were no object at all."""
 
@@ -222,8 +223,13 @@ def failure(code: str, message: str, **more: Any) -> dict[str, Any]:
 def result(payload: dict[str, Any]) -> types.CallToolResult:
     """The same payload as structured content and as text, written as JSON.stringify(payload, null, 2) writes it.
 
-    Bytes under `PICTURE` are a PNG; they follow as an image and stand in neither of the two.
+    Bytes under `PICTURE` are a PNG; they follow as an image and stand in neither of the two. Text under `PAGE_TEXT`
+    follows the rest as it is, and then there is text only: JSON would make one long line of it.
     """
+    if PAGE_TEXT in payload:
+        told = {name: value for name, value in payload.items() if name != PAGE_TEXT}
+        text = f"{json.dumps(told, ensure_ascii=False, indent=2)}\n\n{payload[PAGE_TEXT]}"
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
     told = {name: value for name, value in payload.items() if name != PICTURE}
     content: list[types.ContentBlock] = [
         types.TextContent(type="text", text=json.dumps(told, ensure_ascii=False, indent=2))

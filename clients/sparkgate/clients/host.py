@@ -59,6 +59,19 @@ class HostSession:
             raise HostError(result["content"][0]["text"])
         return dict(result["structuredContent"])
 
+    def page(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """What read_page tells of a page, and the text of it with the boundary around it; "" when there is none.
+
+        Raises:
+            HostError: the server failed.
+        """
+        result = self.ask("tools/call", {"name": "read_page", "arguments": dict(arguments)})
+        text = result["content"][0]["text"]
+        if result.get("isError"):
+            raise HostError(text)
+        told, between, rest = text.partition("\n\n<")
+        return dict(json.loads(told)), between[2:] + rest
+
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """One request and its result.
 

@@ -128,11 +128,11 @@ def unit(runtime: str, port: int, tag: str, settings: bool) -> None:
 
 
 def configured_url() -> str | None:
-    """The instance the configuration names; it goes before the private one."""
+    """The instances the configuration names; they go before the private one."""
     from sparkgate.settings import SettingsError, load
 
     try:
-        return load().searxng.url or None
+        return ", ".join(load().searxng.instances) or None
     except SettingsError as error:
         raise click.ClickException(str(error)) from error
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from ssl import SSLContext, SSLError
+from ssl import SSLCertVerificationError, SSLContext, SSLError
 from time import perf_counter
 
 import anyio
@@ -71,13 +71,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An answer came back. `key` is where it is kept, None when it is not."""
+    """An answer came back. `key` is where it is kept, None when it is not; `cached` when it came from there."""
 
     decision: Decision
     status: int
     headers: dict[str, str]
     body: bytes
     key: Hashable = None
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It was sent or tried, and no whole answer came back. `kind` is a word of `FAILURES`, exhausted or fault."""
+    """It was sent or tried, and no whole answer came back. `kind` is what `failure_kind` gives."""
 
     kind: str
     decision: Decision
@@ -153,6 +154,10 @@ class Egress:
     def forget(self, sent: Sent) -> None:
         """Serve no further request with this answer: it turned out to be none worth keeping."""
         self._kept.drop(sent.key)
+
+    async def lets(self, permit: Permit, text: str) -> bool:
+        """Whether the policy has nothing against all of `text`; nothing is sent, and nothing counts as having left."""
+        return (await anyio.to_thread.run_sync(self._judge, permit, text)).verdict == "allow"
 
     async def send(
         self, permit: Permit, text: str, build: Callable[[str], Request], ask: Ask | None = None
@@ -236,7 +241,7 @@ class Egress:
             await self._close(row, Outcome(kind, elapsed_us=_us_since(start)))
             return Failed(kind, decision)
         await self._close(row, Outcome(how, answer.status, len(answer.body), _us_since(start)))
-        return Sent(decision, answer.status, answer.headers, answer.body, key)
+        return Sent(decision, answer.status, answer.headers, answer.body, key, how == "cached")
 
     async def _answer(self, permit: Permit, request: Request, key: Hashable) -> tuple[str, Answer]:
         """(how the send ended, the answer): `cached` when an equal request has got it before."""
@@ -334,6 +339,8 @@ def failure_kind(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, ConnectionRefusedByPolicy):
             return "refused_by_guard"
+        if isinstance(seen, SSLCertVerificationError):
+            return "certificate"
         if isinstance(seen, OSError) and seen.errno in EXHAUSTED:
             return "exhausted"
         seen = seen.__cause__ or seen.__context__

@@ -133,6 +133,17 @@ def pgpass(text: str) -> Iterator[Pair]:
         yield "", line.split(":", 4)[-1].replace("\\:", ":")
 
 
+def searxng(text: str) -> Iterator[Pair]:
+    """`ADDRESS basic USER:PASSWORD`, `ADDRESS bearer TOKEN`, `ADDRESS header NAME: VALUE`."""
+    for line in text.splitlines():
+        words = [] if line.lstrip().startswith("#") else line.split(None, 2)
+        if len(words) == 3 and words[1].lower() == "basic":
+            yield "", words[2].strip().partition(":")[2]
+            yield "", base64.b64encode(words[2].strip().encode("utf-8", "replace")).decode("ascii")
+        elif len(words) == 3:
+            yield "", words[2].partition(": ")[2].strip() or words[2].strip()
+
+
 def nothing(_text: str) -> Iterator[Pair]:
     """Only what `key_lines` and `logins` find in every file."""
     return iter(())
@@ -174,5 +185,6 @@ READERS: dict[str, Reader] = {
     "netrc": netrc,
     "npmrc": npmrc,
     "pgpass": pgpass,
+    "searxng": searxng,
     "embedded": nothing,
 }

@@ -147,7 +147,7 @@ class Places:
 
     `files` (known_files) are paths, patterns or folders, relative ones beside the configuration; `env` (known_env) are
     names of variables, `*` for any end. Without `config` or `state`, nothing is read there. `hosts` is the text of
-    /etc/hosts.
+    /etc/hosts. `searxng_auth` is the file of credentials for SearXNG.
     """
 
     home: Path
@@ -160,6 +160,7 @@ class Places:
     full_name: str = ""
     host: str = ""
     hosts: str = ""
+    searxng_auth: str = ""
 
     @classmethod
     def of_this_process(
@@ -195,6 +196,8 @@ def patterns(places: Places) -> Iterator[tuple[str, Source]]:
         if path:
             path = path if path.startswith("/") else f"{_literal(places.config or places.home, name)}/{path}"
             yield path, Source(name, "", "named")
+    if places.searxng_auth:
+        yield _filled(places.searxng_auth, places), Source(places.searxng_auth, "searxng", "named")
     for source in SOURCES:
         yield from ((path, source) for template in _moved(source.path, places) for path in _split(template, places))
 

@@ -1,0 +1,79 @@
+"""robots.txt as RFC 9309 wants it: asked for once in a while, with a short wait, and read in the limited process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from sparkgate.page_fetch import AGENT, REDIRECTS, Address, Fetcher, checked, joined
+from sparkgate.page_problems import problem
+from sparkgate.policy.egress import Sent
+from sparkgate.reading.reader import Reader, Unreadable
+from sparkgate.searxng import Problem
+
+MAX_BYTES = 512_000
+"""RFC 9309 asks for 500 kibibytes at least."""
+MAX_HOPS = 5
+KEPT_S, KEPT_UNKNOWN_S = 3600.0, 60.0
+MOST = 200
+EVERYTHING = b""
+UNKNOWN = "its robots.txt could not be read"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The rules of an origin; None when they could not be had."""
+
+    rules: bytes | None
+    until_s: float
+
+
+class Robots:
+    """The rules of sites, shared by all sessions.
+
+    A site whose rules cannot be had is read, and that is told: a person asked for this one page, and nobody crawls.
+    """
+
+    def __init__(self, reader: Reader, now_s: Callable[[], float] = monotonic) -> None:
+        self._reader, self._now_s = reader, now_s
+        self._known: dict[str, _Known] = {}
+
+    async def objection(self, fetcher: Fetcher, address: Address) -> str | Problem:
+        """ "" when the page may be read; a problem when not; words when that is not known."""
+        rules = await self._rules(fetcher, address)
+        if rules is None:
+            return UNKNOWN
+        if not rules.strip():
+            return ""
+        told = await self._reader.robots(rules, address.web.url, AGENT)
+        if isinstance(told, Unreadable):
+            return UNKNOWN
+        return "" if told.allowed else problem("robots", host=address.web.host)
+
+    async def _rules(self, fetcher: Fetcher, address: Address) -> bytes | None:
+        origin = address.web.origin
+        known = self._known.pop(origin, None)
+        if known is None or known.until_s <= self._now_s():
+            rules = await self._ask(fetcher, address)
+            known = _Known(rules, self._now_s() + (KEPT_UNKNOWN_S if rules is None else KEPT_S))
+        self._known[origin] = known
+        if len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+        return known.rules
+
+    async def _ask(self, fetcher: Fetcher, address: Address) -> bytes | None:
+        """What the site says, also where a redirect leads to; a site that has no such file allows everything."""
+        url = f"{address.web.origin}/robots.txt"
+        for _ in range(MAX_HOPS):
+            at = checked(url, fetcher.settings)
+            if isinstance(at, Problem) or (at.inner and not address.inner):
+                return EVERYTHING
+            sent = await fetcher.send(at, fetcher.settings.robots_timeout_s, MAX_BYTES, 0.0)
+            if not isinstance(sent, Sent) or sent.status >= 500:
+                return None
+            if sent.status in REDIRECTS and (location := sent.headers.get("location", "")):
+                url = joined(at.web.url, location)
+                continue
+            return sent.body if sent.status == 200 else EVERYTHING
+        return EVERYTHING

@@ -1,0 +1,16 @@
+"""What a robots.txt says (RFC 9309). Its wildcards become regular expressions, so it is read where time is limited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_BYTES = 512_000
+"""RFC 9309 asks for 500 KiB at least; what follows is not read."""
+
+
+def verdict(data: bytes, url: str, agent: str) -> dict[str, Any]:
+    """`allowed` and `crawl_delay_s` (seconds or None) of a URL and a user agent."""
+    from protego import Protego
+
+    rules = Protego.parse(data[:MAX_BYTES].decode("utf-8-sig", "replace"))
+    return {"allowed": rules.can_fetch(url, agent), "crawl_delay_s": rules.crawl_delay(agent)}
