@@ -84,7 +84,7 @@ def as_rows(table: pyarrow.Table) -> list[dict[str, Any]]:
     for row in rows:
         row.pop("day", None)
         row["at_us"] = round(row["at"].timestamp() * 1e6)
-        row["fields"] = dict(row["fields"])
+        row |= {name: dict(row[name]) for name in ("fields", "call_ids")}
         for one in row["findings"]:
             one |= {"shadow": one["shadow"] or None}
         row["findings"] = [{name: value for name, value in one.items() if value is not None} for one in row["findings"]]

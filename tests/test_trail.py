@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.policy.guard import Guard
-from sparkgate.policy.trail.chain import COVERED, FORM, OUTBOUND, Chain
+from sparkgate.policy.trail.chain import ADDED, COVERED, FORM, OUTBOUND, Chain
 from sparkgate.policy.trail.head import HeadFile, heads_told
 from sparkgate.policy.trail.index import reindex
 from sparkgate.policy.trail.prune import Limits, prune
@@ -112,6 +114,10 @@ TAMPERED: dict[str, tuple[tuple[str, ...], Places]] = {
         ("UPDATE chain SET mac = zeroblob(16) WHERE seq = 4",),
         [("edited", "outbound", 2), ("edited", "outcome", 2)],
     ),
+    "edited ids of a call": (
+        ('UPDATE outbound SET call_ids = \'{"turn": "7"}\' WHERE id = 3',),
+        [("edited", "outbound", 3)],
+    ),
     "a deleted row": (("DELETE FROM outbound WHERE id = 3",), [("missing", "outbound", 3)]),
     "a deleted end": (("DELETE FROM outcome WHERE outbound_id = 4",), [("missing", "outcome", 4)]),
     "a row deleted with its link": (
@@ -160,6 +166,27 @@ def test_what_was_done_to_the_log_is_told(path: Path, name: str) -> None:
     found = proof(path)
     assert not found.intact
     assert told(found.broken) == broken
+
+
+def test_rows_of_an_older_form_stay_proven_also_in_what_came_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("sparkgate.policy.audit.FORM", 1)
+        older.setattr("sparkgate.policy.trail.chain.FORM", 1)
+        written(path, 2)
+    newer = replace(an_intent(), caller=Caller(session="new", call_ids={"turn": "7"}))
+    AuditLog(path, KEY).intend(newer)
+    gc.collect()
+    assert proof(path).intact
+    with reading(path) as connection:
+        assert {row[0] for row in connection.execute("SELECT form FROM chain")} == {1, FORM}
+    tampered(path, 'UPDATE outbound SET call_ids = \'{"turn": "8"}\' WHERE id = 1')
+    assert told(proof(path).broken) == [("edited", "outbound", 1)]
+
+
+def test_earlier_forms_are_the_beginning_of_later_ones() -> None:
+    for earlier, later in itertools.pairwise(COVERED.values()):
+        for kind, names in earlier.items():
+            assert later[kind][: len(names)] == names and set(later[kind][len(names) :]) <= ADDED.keys()
 
 
 def test_a_copy_that_was_written_on_in_the_place_of_the_log_is_a_fork(path: Path, tmp_path: Path) -> None:

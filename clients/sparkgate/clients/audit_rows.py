@@ -133,6 +133,10 @@ def in_words(row: dict[str, Any]) -> list[str]:
     program = f"{row['host']} {row['host_version']}".strip()
     asker = f"{program} (process {row['pid']}, user {row['uid']}, session {row['session']})"
     lines = [f"{row['at']}  {asker} called {row['tool']}."]
+    if row["call_ids"]:
+        lines.append(
+            "The host calls it " + ", ".join(f"{name} {value}" for name, value in row["call_ids"].items()) + "."
+        )
     where = f"To {row['destination']} at {row['origin']}"
     if row["verdict"] == "block":
         lines.append("Nothing left: it was blocked.")

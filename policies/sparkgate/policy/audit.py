@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -43,7 +43,10 @@ class LogUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the MCP session with its host program, and the peer process of the socket."""
+    """Who asks: the MCP session with its host program, and the peer process of the socket.
+
+    `call_ids` are the names under which the host keeps this call, its turn and its thread.
+    """
 
     session: str = "-"
     host: str = ""
@@ -51,6 +54,7 @@ class Caller:
     pid: int = 0
     uid: int = 0
     cwd: str = ""
+    call_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +206,11 @@ class AuditLog:
         """Whether a link of an outcome is the one that was written, with its outcome in place."""
         link = connection.execute("SELECT kind, ref, form, mac FROM chain WHERE seq = ?", (seq,)).fetchone()
         before = connection.execute("SELECT mac FROM chain WHERE seq = ?", (seq - 1,)).fetchone()
-        names = ", ".join(COVERED[FORM][OUTCOME])
-        values = connection.execute(f"SELECT {names} FROM outcome WHERE outbound_id = ?", (link[1],)).fetchone()
-        if link[0] != OUTCOME or link[2] != FORM or before is None or values is None:
+        if link[0] != OUTCOME or link[2] not in COVERED or before is None:
             return False
-        return self._chain.mac(before[0], seq, OUTCOME, FORM, values) == bytes(link[3])
+        names = ", ".join(COVERED[link[2]][OUTCOME])
+        values = connection.execute(f"SELECT {names} FROM outcome WHERE outbound_id = ?", (link[1],)).fetchone()
+        return values is not None and self._chain.mac(before[0], seq, OUTCOME, link[2], values) == bytes(link[3])
 
     def shrink(self, pages: int) -> None:
         """Give free pages back to the file system, so many at most, and begin the WAL anew; not while others write.
@@ -306,6 +310,7 @@ def _columns(intent: Intent) -> dict[str, Any]:
         "pid": caller.pid,
         "uid": caller.uid,
         "cwd": caller.cwd,
+        "call_ids": json.dumps(dict(caller.call_ids)),
         "tool": intent.tool,
         "destination": intent.destination,
         "origin": intent.origin,

@@ -168,3 +168,9 @@ def find_the_rows(db: Database) -> None:
 def remember_what_was_shipped(db: Database) -> None:
     """Up to which row each collector has the log."""
     db.execute("CREATE TABLE cursor (name TEXT PRIMARY KEY, outbound_id INTEGER NOT NULL) STRICT, WITHOUT ROWID")
+
+
+@migration()
+def add_call_ids(db: Database) -> None:
+    """What the host calls this call, its turn and its thread."""
+    db.execute("ALTER TABLE outbound ADD COLUMN call_ids TEXT NOT NULL DEFAULT '{}'")

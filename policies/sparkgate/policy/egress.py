@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import zlib
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLContext, SSLError
 from time import perf_counter
+from urllib.parse import urlencode
 
 import anyio
+import h11
 import httpx
 
 from sparkgate.policy.answer_cache import Answer, AnswerCache
@@ -20,10 +23,11 @@ from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Out
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import Class, Where
 from sparkgate.policy.guard import ConnectionRefusedByPolicy, Guard, canonical
+from sparkgate.policy.http_exchange import Broken, exchange
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.request import SYNTAX, Request, objections
-from sparkgate.policy.response import TooLarge, read_body
+from sparkgate.policy.response import TooLarge
 from sparkgate.policy.web_address import special
 
 __all__ = ["Ask", "Egress", "Failed", "Permit", "Refused", "Request", "Sent"]
@@ -106,18 +110,27 @@ class NotPublic(Exception):
     """A name of the web leads to an address of this machine or network. The address is not in the text."""
 
 
+class Unreachable(Exception):
+    """No connection to an address came about."""
+
+
+class NotInTime(Unreachable):
+    """Nor would it in the time that each address has."""
+
+
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
     (NotPublic, "special_address"),
     (NoAuthorities, "ca_file"),
     (TooLarge, "too_large"),
-    (httpx.TimeoutException, "timeout"),
+    (NotInTime, "timeout"),
     (TimeoutError, "timeout"),
-    (httpx.ConnectError, "connect"),
-    (httpx.RemoteProtocolError, "protocol"),
+    (Unreachable, "connect"),
+    (h11.RemoteProtocolError, "protocol"),
     (httpx.InvalidURL, "bad_url"),
-    (httpx.HTTPError, "network"),
+    (h11.LocalProtocolError, "network"),
+    (Broken, "network"),
     (zlib.error, "bad_encoding"),
     (UnicodeError, "name_lookup"),
     (OSError, "name_lookup"),
@@ -264,9 +277,8 @@ class Egress:
         for number, address in enumerate(addresses, 1):
             try:
                 with self.guard.addresses([(address, port)]):
-                    limits = httpx.Timeout(None, connect=permit.timeout_s / len(addresses))
-                    return await self._http(permit, request, url, address, limits)
-            except (httpx.ConnectError, httpx.ConnectTimeout):
+                    return await self._http(permit, request, url, (address, port), permit.timeout_s / len(addresses))
+            except Unreachable:
                 if number == len(addresses):
                     raise
         raise OSError("no address")
@@ -279,30 +291,51 @@ class Egress:
                 return await self.resolver(host, port)
 
     async def _http(
-        self, permit: Permit, request: Request, url: httpx.URL, address: str, limits: httpx.Timeout
+        self, permit: Permit, request: Request, url: httpx.URL, place: tuple[str, int], connect_s: float
     ) -> Answer:
-        """The address is in the URL and the name in Host and SNI, so that no second look-up can give another."""
-        host = url.netloc.decode("ascii")
-        tls = authorities(permit.ca_file)
-        async with (
-            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=limits, verify=tls) as client,
-            client.stream(
-                request.method,
-                url.copy_with(host=address),
-                data=request.form,
-                headers={"Accept-Encoding": "gzip, deflate", **permit.headers, "Host": host},
-                extensions={"sni_hostname": url.host},
-            ) as answer,
-        ):
-            encoding = answer.headers.get("content-encoding", "")
-            body = await read_body(answer.aiter_raw(), encoding, permit.max_bytes)
-            return Answer(answer.status_code, dict(answer.headers), body)
+        """The address is connected to and the name in Host and SNI, so that no second look-up can give another."""
+        secure = url.scheme == "https"
+        tls = authorities(permit.ca_file) if secure or permit.ca_file else None
+        body = urlencode(request.form).encode()
+        asked = h11.Request(
+            method=request.method, target=url.raw_path, headers=_headers(permit, request, url.netloc, len(body))
+        )
+        async with _connection(place, tls if secure else None, url.host, connect_s) as (reader, writer):
+            return await exchange(reader, writer, asked, body, permit.max_bytes)
 
     async def _close(self, row: int, outcome: Outcome) -> None:
         try:
             await anyio.to_thread.run_sync(self.log.close, row, outcome)
         except LogUnavailable:
             return  # the row stays open, which reads as "may have left, end unknown"
+
+
+@asynccontextmanager
+async def _connection(
+    place: tuple[str, int], tls: SSLContext | None, name: str, connect_s: float
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection for one exchange, closed at once when that is over, however it ends. Raises Unreachable."""
+    try:
+        with anyio.fail_after(connect_s):
+            reader, writer = await asyncio.open_connection(*place, ssl=tls, server_hostname=name if tls else None)
+    except TimeoutError as error:
+        raise NotInTime from error
+    except OSError as error:
+        raise Unreachable from error
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+def _headers(permit: Permit, request: Request, host: bytes, size_bytes: int) -> list[tuple[bytes, bytes]]:
+    headers = httpx.Headers({"Host": host, "Connection": "keep-alive", "Accept-Encoding": "gzip, deflate"})  # type: ignore[dict-item]
+    headers.update(permit.headers)
+    headers["Host"] = host.decode("ascii")
+    if request.method == "POST":
+        headers["Content-Length"] = str(size_bytes)
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    return headers.raw
 
 
 def authorities(ca_file: str) -> SSLContext:

@@ -67,7 +67,9 @@ QUERIES: Mapping[str, tuple[str, str, str]] = {
 """Name → title, what it shows, SQL."""
 
 FACETS = ("verdict", "tool", "host", "destination", "session")
-LESS_LOOKED_AT = ("host_version", "pid", "uid", "cwd", "destination", "origin", "withheld", "policy", "fields")
+LESS_LOOKED_AT = (
+    *("host_version", "pid", "uid", "cwd", "destination", "origin", "withheld", "policy", "fields", "call_ids"),
+)
 """Columns of `outbound` that the links to it leave out."""
 COLUMNS: Mapping[str, str] = {
     "at_us": "When it was to leave (UTC).",

@@ -31,6 +31,7 @@ COLUMNS: Mapping[str, Holds] = {
     "status": "integer",
     "bytes": "integer",
     "elapsed_us": "integer",
+    "call_ids": "names",
 }
 """Those of `sparkgate.policy.trail.read.newest`, where `at` stands for `at_us`."""
 FINDING: Mapping[str, Holds] = {"rule": "text", "class": "text", "start": "integer", "end": "integer"}

@@ -49,7 +49,9 @@ OCSF_ENDS: Mapping[str, tuple[int, str]] = {
     "unknown": (0, "Unknown"),
 }
 """Outcome → status; every other is a failure."""
-OCSF_REST = ("tool", "destination", "origin", "verdict", "host_version", "fields", "withheld", "decision_us")
+OCSF_REST = (
+    *("tool", "destination", "origin", "verdict", "host_version", "fields", "withheld", "decision_us", "call_ids"),
+)
 """Columns without an attribute in the schema; they stand under `unmapped`."""
 
 EVENT_NAME = "sparkgate.outbound"
@@ -69,6 +71,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "sparkgate.origin": "origin",
     "sparkgate.verdict": "verdict",
     "sparkgate.fields": "fields",
+    "sparkgate.call_ids": "call_ids",
     "sparkgate.findings": "findings",
     "sparkgate.withheld": "withheld",
     "sparkgate.policy": "policy",

@@ -157,7 +157,7 @@ def readable(row: Mapping[str, Any] | sqlite3.Row) -> dict[str, Any]:
     """A row with its lists as lists, and `at` in UTC beside `at_us`."""
     told = dict(row)
     told["at"] = moment(told["at_us"])
-    for name in ("fields", "findings", "withheld"):
+    for name in ("fields", "findings", "withheld", "call_ids"):
         told[name] = json.loads(told[name])
     return told
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sparkgate.policy.trail.chain import COVERED, FORM, MARK, OUTBOUND, OUTCOME, START, TABLES, Chain, Head, Kind
+from sparkgate.policy.trail.chain import ADDED, COVERED, FORM, MARK, OUTBOUND, OUTCOME, START, TABLES, Chain, Head, Kind
 from sparkgate.policy.trail.head import Anchor
 from sparkgate.policy.trail.index import differing
 
@@ -122,6 +122,22 @@ WHERE chain.seq > ? ORDER BY chain.seq LIMIT ?
 """
 
 
+def _values(row: Sequence[Any], kind: Kind, form: int) -> Sequence[Any] | None:
+    """What the link of a record covers; None when it has a form that is not known.
+
+    Columns that came later must hold what they were given then: no link speaks for them. Else all of it is returned,
+    which no link of that form covers.
+    """
+    if form not in COVERED:
+        return None
+    names, last = COVERED[form][kind], _SELECTED[kind]
+    values = row[_OFFSETS[kind] : _OFFSETS[kind] + len(last)]
+    untouched = all(
+        value in (None, ADDED[name]) for name, value in zip(last[len(names) :], values[len(names) :], strict=True)
+    )
+    return values[: len(names)] if untouched else values
+
+
 class _Walk:
     """One pass over the links."""
 
@@ -152,7 +168,7 @@ class _Walk:
         if self.proof.head.seq < seq - 1 == self.tombstone.seq:
             # Pruned since the last batch; the mark that says so has a link of its own, behind this one.
             self.proof.head, self.proof.pruned = Head(seq - 1, self.tombstone.mac), seq - 1
-        values = row[_OFFSETS[kind] : _OFFSETS[kind] + len(_SELECTED[kind])] if form == FORM else None
+        values = _values(row, kind, form)
         gap = seq - self.proof.head.seq - 1
         if gap:
             detail = f"{gap} link{'s' if gap > 1 else ''}, up to {seq - 1}"
@@ -164,14 +180,14 @@ class _Walk:
                 self._break("missing", seq, TABLES[kind], ref)
         else:
             self.rows[kind] += 1
-            self._check(seq, kind, mac, values, gap)
+            self._check(seq, kind, form, mac, values, gap)
         if seq in self.kept and self.kept[seq] != {mac}:
             self._break("fork", seq, TABLES[kind], ref)
         self.proof.links += 1
         self.proof.head = Head(seq, mac)
 
-    def _check(self, seq: int, kind: Kind, mac: bytes, values: Sequence[Any], gap: int) -> None:
-        holds = not gap and self.chain.mac(self.proof.head.mac, seq, kind, FORM, values) == mac
+    def _check(self, seq: int, kind: Kind, form: int, mac: bytes, values: Sequence[Any], gap: int) -> None:
+        holds = not gap and self.chain.mac(self.proof.head.mac, seq, kind, form, values) == mac
         if not holds and not gap:
             self._break("edited", seq, TABLES[kind], values[0], values=values)
         if kind == MARK and holds:
