@@ -163,7 +163,7 @@ def ask_on(host: Host, client: int, stop: threading.Event) -> Told:
         result: dict[str, Any] = answer["result"]["structuredContent"]
         told.kinds["done" if result["ok"] else result["code"]] += 1
         if result["ok"]:
-            told.done.append(result["query"])
+            told.done.append(result.get("query", asked["arguments"]["query"]))
     return told
 
 

@@ -68,6 +68,7 @@ class FakeWeb:
 def _handler(web: FakeWeb) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self.hung_up = web.hung_up  # of this test, though another may have begun when the client goes
             web.requests.append((self.path, dict(self.headers)))
             if self.path != "/robots.txt":
                 web.arrived.release()
@@ -76,7 +77,7 @@ def _handler(web: FakeWeb) -> type[BaseHTTPRequestHandler]:
             try:
                 reply(self.wfile.write) if callable(reply) else self._send(reply)
             except OSError:
-                web.hung_up.release()
+                self.hung_up.release()
 
         def _wait(self) -> None:
             """Hold the answer back until told, or until the client has gone."""
@@ -89,7 +90,7 @@ def _handler(web: FakeWeb) -> type[BaseHTTPRequestHandler]:
                 except OSError:
                     gone = True
                 if gone:
-                    web.hung_up.release()
+                    self.hung_up.release()
                     return
             self.connection.settimeout(None)
 

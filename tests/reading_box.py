@@ -10,11 +10,13 @@ from pathlib import Path
 
 import anyio
 
-from sparkgate.reading.reader import Body, Read, Unreadable
+from sparkgate.reading.reader import Asked, Body, Shown, Unreadable
 
 PAGES = Path(__file__).parent / "pages"
 URL = "https://docs.example.org/lib/page.html"
 PATIENCE_S = 30.0
+FIRST = Asked(max_chars=40_000)
+"""As much of a page as is ever shown at once."""
 
 
 def page(name: str, content_type: str = "text/html") -> Body:
@@ -25,9 +27,9 @@ def html(inside: str) -> Body:
     return Body(f"<!doctype html><html><body>{inside}</body></html>".encode(), "text/html; charset=utf-8", URL)
 
 
-def text_of(answer: Read | Unreadable) -> str:
-    assert isinstance(answer, Read), answer
-    return answer.markdown
+def text_of(answer: Shown | Unreadable) -> str:
+    assert isinstance(answer, Shown), answer
+    return "".join(piece.text for piece in answer.pieces)
 
 
 def told(script: str) -> tuple[str, ...]:
@@ -35,21 +37,23 @@ def told(script: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", script)
 
 
-def worker_that(expression: str) -> tuple[str, ...]:
-    """The real process, with reading a document replaced by an expression for its text."""
+def worker_that(expression: str, chosen: str = "read") -> tuple[str, ...]:
+    """The real process, with reading a document replaced by an expression for its text, and one for what is shown."""
     return told(
         "import os, resource, socket, subprocess, sys\n"
         "from sparkgate.reading import document, worker\n"
         "from sparkgate.reading.page import Read\n"
         f"document.read = lambda body, out_of_time: Read('text', '', str({expression}))\n"
+        "choose = worker.chosen\n"
+        f"worker.chosen = lambda read, asked: choose({chosen}, asked)\n"
         "worker.main()"
     )
 
 
-def children() -> set[int]:
-    """The processes that this one has started and that are still there."""
+def children(of: int | str = "self") -> set[int]:
+    """The processes that this one, or another, has started and that are still there."""
     found: set[int] = set()
-    for thread in Path("/proc/self/task").iterdir():
+    for thread in Path(f"/proc/{of}/task").iterdir():
         with suppress(OSError):  # a thread that has ended meanwhile
             found.update(map(int, (thread / "children").read_text().split()))
     return found

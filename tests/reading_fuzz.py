@@ -16,7 +16,9 @@ from pathlib import Path
 
 from sparkgate.policy.guard import Guard
 from sparkgate.reading import document
-from sparkgate.reading.page import MAX_TEXT_BYTES, MESSAGES, Body, NotReadable, Read, from_json, to_json
+from sparkgate.reading.choose import chosen
+from sparkgate.reading.page import MAX_TEXT_BYTES, MESSAGES, Body, NotReadable, Read
+from sparkgate.reading.shown import Asked, from_json, to_json
 from sparkgate.reading.worker import LIMITS, OutOfTime
 
 Random = random.Random
@@ -82,10 +84,27 @@ def outcome(body: Body) -> str:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+ASKED = (
+    Asked(),
+    Asked(start=100, max_chars=40_000),
+    Asked(section="a"),
+    Asked(section="optoins"),
+    Asked(find="a of the"),
+    Asked(query="words of a page", budget_bytes=2000),
+)
+
+
 def holds(found: Read) -> bool:
-    line = json.dumps(to_json(found), ensure_ascii=False).encode()
     marks = all(found.markdown[heading.start :].startswith("#") for heading in found.headings)
-    return marks and from_json(json.loads(line)) == found and len(found.markdown.encode()) <= MAX_TEXT_BYTES
+    return marks and len(found.markdown.encode()) <= MAX_TEXT_BYTES and all(passes(found, asked) for asked in ASKED)
+
+
+def passes(found: Read, asked: Asked) -> bool:
+    """What is shown of it stands in it, and comes through as it is."""
+    shown = chosen(found, asked)
+    line = json.dumps(to_json(shown), ensure_ascii=False).encode()
+    there = asked.query or all(found.markdown[one.start : one.end] == one.text for one in shown.pieces)
+    return bool(there) and from_json(json.loads(line)) == shown
 
 
 def stop(*_: object) -> None:

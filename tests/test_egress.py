@@ -26,10 +26,13 @@ from fake_searxng import FakeSearxng, Reply
 
 from sparkgate.policy.answer_cache import Answer, AnswerCache
 from sparkgate.policy.audit import AuditLog, Caller
-from sparkgate.policy.egress import PARALLEL, Egress, Failed, Permit, Refused, Request, Sent
+from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
+from sparkgate.policy.outflow import Outflow
+from sparkgate.policy.places import PLACES
+from sparkgate.policy.recent.budget import HOUR_S, Limit
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.samples import fill
 from sparkgate.policy.trail.read import read_rows
@@ -415,13 +418,13 @@ async def test_syntax_beside_something_redacted_still_leaves_without_both(door: 
 async def test_only_so_many_requests_are_on_the_way_at_a_time(door: Door, searxng: FakeSearxng) -> None:
     searxng.hold.clear()
     async with anyio.create_task_group() as group:
-        for number in range(PARALLEL * 2):
+        for number in range(PLACES["searxng"][0] * 2):
             group.start_soon(door.send, searxng.url, f"query {number}")
-        for _ in range(PARALLEL):
+        for _ in range(PLACES["searxng"][0]):
             await anyio.to_thread.run_sync(searxng.wait_for_request)
-        assert len(searxng.requests) == PARALLEL
+        assert len(searxng.requests) == PLACES["searxng"][0]
         searxng.hold.set()
-    assert len(searxng.requests) == PARALLEL * 2
+    assert len(searxng.requests) == PLACES["searxng"][0] * 2
 
 
 # -- answers that are too long, too slow or broken
@@ -865,3 +868,64 @@ async def test_a_file_that_holds_no_authorities_is_a_failure_of_its_own(door: Do
             failed = await door.send(server.url, ca_file=str(file))
             assert isinstance(failed, Failed) and failed.kind == "ca_file"
             assert server.requests == []
+
+
+# -- places on the way
+
+
+def until_told(let_go: threading.Event) -> Callable[[Callable[[bytes], None]], None]:
+    def silent(_send: Callable[[bytes], None]) -> None:
+        let_go.wait(PATIENCE_S)
+
+    return silent
+
+
+async def test_slow_pages_of_one_session_keep_nobody_else_from_leaving(door: Door, searxng: FakeSearxng) -> None:
+    let_go = threading.Event()
+    with raw_server(until_told(let_go)) as slow:
+        own, all_ = PLACES["web"][1], PLACES["web"][0]
+        reading = [asyncio.create_task(read(door, f"{slow.url}/{number}")) for number in range(own + 2)]
+        await started(door, own + 2)
+        assert isinstance(await door.send(searxng.url, "a search of the same session"), Sent)
+        other = Permit(Caller(session="other"), "read_page", "web", searxng.url, whole=True)
+        assert isinstance(await door.egress.send(other, f"{searxng.url}/x", by_get), Sent)
+        assert all_ > own
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        let_go.set()
+
+
+async def test_who_gets_no_place_is_told_that_and_has_sent_nothing(door: Door) -> None:
+    let_go = threading.Event()
+    with raw_server(until_told(let_go)) as slow:
+        reading = [asyncio.create_task(read(door, f"{slow.url}/{number}")) for number in range(PLACES["web"][1])]
+        await started(door, len(reading))
+        failed = await read(door, f"{slow.url}/late", timeout_s=0.1)
+        assert isinstance(failed, Failed) and failed.kind == "busy"
+        assert door.row()["outcome"] == "busy"
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        let_go.set()
+    assert not any(b"/late" in request for request in slow.requests)
+
+
+async def started(door: Door, rows: int) -> None:
+    """Until so many sends have their row, and the loop has gone on with them."""
+    with anyio.fail_after(PATIENCE_S):
+        while len(read_rows(door.path, limit=100)) < rows:
+            await anyio.lowlevel.checkpoint()
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_an_answer_from_memory_costs_no_budget_also_after_a_restart(door: Door) -> None:
+    limited = Outflow((Limit("queries", HOUR_S, 2),))
+    egress = Egress(door.egress.policy, door.egress.log, Guard(), outflow=limited)
+    with raw_server(whole(b"{}")) as server:
+        for _ in range(5):
+            assert isinstance(await Door(egress, door.path).send(server.url, "same words", cache_s=60), Sent)
+        assert isinstance(await Door(egress, door.path).send(server.url, "other words", cache_s=60), Sent)
+        assert isinstance(await Door(egress, door.path).send(server.url, "more words", cache_s=60), Refused)
+    assert [row["sent"] for row in door.egress.log.since(0)] == ["same words", "other words"]

@@ -9,6 +9,7 @@ from reading_box import PAGES, URL, html, page
 
 from sparkgate.reading.charset import decoded
 from sparkgate.reading.document import read
+from sparkgate.reading.notes import words
 from sparkgate.reading.page import MAX_LINKS, Body, NotReadable, Read
 
 WORDS = "<p>" + "Enough words for a page that nobody takes for an empty one. " * 10
@@ -151,7 +152,7 @@ def test_what_nobody_sees_is_left_out_and_counted(given: str) -> None:
     is_comment = given.startswith("<!")
     assert ("unseen" in found.markdown) == is_comment
     assert "ignore" not in found.markdown
-    assert found.notes == ("1 hidden part of the page, which nobody sees, left out",)
+    assert words(found.notes) == ["1 hidden part of the page, which nobody sees, left out"]
 
 
 @pytest.mark.parametrize("tag", ["script", "style", "noscript", "template", "svg", "iframe", "textarea", "select"])
@@ -162,7 +163,7 @@ def test_what_is_no_text_is_left_out(tag: str) -> None:
 def test_the_hidden_text_of_an_article_is_left_out() -> None:
     for word in ("Ignore", "SYSTEM", "invisible", "tiny", "Assistant", "tracker"):
         assert word not in ARTICLE.markdown
-    assert ARTICLE.notes == ("5 hidden parts of the page, which nobody sees, left out",)
+    assert words(ARTICLE.notes) == ["5 hidden parts of the page, which nobody sees, left out"]
 
 
 def test_what_stands_around_every_page_is_left_out() -> None:
@@ -196,7 +197,7 @@ def test_text_is_kept_whatever_its_name(given: str) -> None:
 
 def test_a_page_that_is_all_menu_is_read_as_such() -> None:
     found = reading(html("".join(f"<nav><a href=/{n}>Chapter {n}</a></nav> " for n in range(60))))
-    assert "Chapter 59" in found.markdown and any("menus" in note for note in found.notes)
+    assert "Chapter 59" in found.markdown and any("menus" in note for note in words(found.notes))
 
 
 def test_a_picture_is_its_description_and_no_address_of_one_is_told() -> None:
@@ -222,6 +223,9 @@ def test_links_are_told_once_in_order_absolute_and_apart_from_the_text() -> None
         ("//cdn.example.com/x", "https://cdn.example.com/x"),
         ("?page=2", "https://docs.example.org/lib/page.html?page=2"),
         (" https://a.example/b\n c ", "https://a.example/bc"),
+        ("HTTP://A.example/b", "HTTP://A.example/b"),
+        ("/a\x01b", None),
+        ("/a\x7f", None),
         ("#part", None),
         ("page.html", None),
         ("javascript:alert(1)", None),
@@ -243,28 +247,27 @@ def test_links_are_relative_to_the_base_of_the_page_and_not_endless() -> None:
     assert found.links[0] == "https://docs.example.org/v2/0" and len(found.links) == MAX_LINKS
 
 
-def test_the_title_and_the_language_are_those_of_the_page() -> None:
-    assert (API.title, API.language) == ("pool — Worker pools — Example 3.2 documentation", "en")
-    assert ARTICLE.language == "de-AT"
-    untitled = reading(html(f"<h1>The <code>x</code> of it</h1>{WORDS}<svg><title>no</title></svg>"))
-    assert (untitled.title, untitled.language) == ("The x of it", "")
+def test_the_title_is_that_of_the_page_or_its_first_heading() -> None:
+    assert API.title == "pool — Worker pools — Example 3.2 documentation"
+    assert reading(html(f"<h1>The <code>x</code> of it</h1>{WORDS}<svg><title>no</title></svg>")).title == "The x of it"
 
 
 def test_a_page_that_javascript_builds_is_noted_when_it_says_little() -> None:
     little = "<p>A few words that stand here while the rest of the page is still on its way to you.</p>"
     found = reading(html(f"<div id=root>{little}</div><script src=a.js></script>"))
-    assert any("JavaScript" in note for note in found.notes)
+    assert any("JavaScript" in note for note in words(found.notes))
 
 
 def test_a_login_form_on_a_page_with_text_is_noted() -> None:
     found = reading(html(f"{WORDS}<form><input type=password></form>"))
-    assert any("login" in note for note in found.notes)
+    assert any("login" in note for note in words(found.notes))
 
 
 def test_a_page_that_only_leads_on_tells_where() -> None:
     body = b"<meta http-equiv=Refresh content='0; url=latest/index.html'><title>Redirecting</title>"
     found = reading(Body(body, "text/html", URL))
     assert found.markdown == "This page sends its reader on to https://docs.example.org/lib/latest/index.html"
+    assert found.links == ("https://docs.example.org/lib/latest/index.html",)
 
 
 def test_a_feed_is_a_list_that_a_person_can_read() -> None:
@@ -309,7 +312,7 @@ def test_a_page_is_decoded_as_it_was_meant(data: bytes, content_type: str, chars
 
 def test_what_could_not_be_decoded_is_noted() -> None:
     found = reading(Body(b"some \xff words " * 20 + "é".encode() * 200, "text/plain; charset=utf-8", URL))
-    assert "\ufffd" in found.markdown and any("decoded" in note for note in found.notes)
+    assert "\ufffd" in found.markdown and any("decoded" in note for note in words(found.notes))
 
 
 def test_nothing_but_what_is_meant_to_be_raised_is_raised_for_a_cut_page() -> None:

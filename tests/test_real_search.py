@@ -42,14 +42,16 @@ def test_engines_receive_exactly_what_the_log_says_was_sent(real: tuple[Live, Bo
 
 def test_results_of_two_engines_are_merged_and_named(real: tuple[Live, Box, Host]) -> None:
     _, _, host = real
-    answer = host.search("asyncio", max_results=10)
+    answer = host.search("asyncio", max_results=10, detail="full")
     assert {name for one in answer["results"] for name in one["engines"]} >= {"alpha", "beta"}
     assert all(one["url"].startswith("http") and one["title"] for one in answer["results"])
 
 
 def test_chosen_engines_are_the_ones_asked(real: tuple[Live, Box, Host]) -> None:
     _, _, host = real
-    assert {tuple(one["engines"]) for one in host.search("asyncio", engines=["alpha"])["results"]} == {("alpha",)}
+    assert {tuple(one["engines"]) for one in host.search("asyncio", engines=["alpha"], detail="full")["results"]} == {
+        ("alpha",)
+    }
     assert host.search("asyncio", engines=["no such"])["code"] == "unknown_engines"
 
 
@@ -66,7 +68,7 @@ def test_query_syntax_of_searxng_does_not_reach_it_alive(real: tuple[Live, Box, 
     """An engine bang would leave out beta, a language word would vanish from the query."""
     running, _, host = real
     running.upstream.forget()
-    answer = host.search("!alpha :fr heart <3")
+    answer = host.search("!alpha :fr heart <3", detail="full")
     assert set(running.upstream.queries()) == {'alpha ":fr" heart "<3"'} == {answer["query"]}
     assert {name for one in answer["results"] for name in one["engines"]} >= {"alpha", "beta"}
 

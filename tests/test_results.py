@@ -8,7 +8,24 @@ from typing import Any
 
 import pytest
 
-from sparkgate.results import KINDS, canonical, of_sites, plain, read_answer, read_infobox, read_result, without_twins
+from sparkgate.results import (
+    KINDS,
+    Shown,
+    canonical,
+    find_result,
+    of_sites,
+    plain,
+    read_answer,
+    read_infobox,
+    without_twins,
+)
+
+
+def read_result(item: object, snippet_chars: int) -> Shown | None:
+    """All of one result, if it is one."""
+    found = find_result(item)
+    return found and found.shown(snippet_chars)
+
 
 RESULT = {"title": "T", "url": "https://a.example/1", "content": "S", "engine": "e", "engines": ["e"]}
 TYPED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -58,7 +58,7 @@ def failed(**reasons: str) -> dict[str, Any]:
 
 OUTCOMES: dict[str, dict[str, Any]] = {
     "normal_two_engines_agree": first(**SHARED)
-    | {"shown": "5 of 7, because max_results is 5", "suggestions": ["python example", "python tutorial"]},
+    | {"shown": "5 of 7", "suggestions": ["python example", "python tutorial"]},
     "pageno_2": first(engines=["alpha", "beta"]),
     "engine_unknown": first(**SHARED),
     "time_range_month": first(engines=["alpha"]),
@@ -105,7 +105,7 @@ OUTCOMES: dict[str, dict[str, Any]] = {
     "language_bad": no("bad_request", "400"),
     "timeout_limit_bad": no("bad_request", "400"),
     "q_empty": no("bad_request", "400"),
-    "q_very_long_70k": no("server_error", "414"),
+    "q_very_long_70k": no("query_too_long", "414"),
     "external_bang": no("redirected", "www.google.com", "not followed"),
     "format_csv": no("wrong_content_type", "instead of JSON"),
     "format_rss": no("wrong_content_type", "instead of JSON"),
@@ -166,7 +166,7 @@ def recorded(release: str, name: str) -> Reply:
 @pytest.mark.parametrize(("release", "name"), CASES, ids=lambda value: value)
 def test_a_recorded_answer_is_told_rightly(searxng: FakeSearxng, host: Host, release: str, name: str) -> None:
     searxng.reply = recorded(release, name)
-    answer = host.search(f"{name} of {release}".replace("_", " "))
+    answer = host.search(f"{name} of {release}".replace("_", " "), detail="full")
     wanted = dict(CASES[release, name])
     assert all(word in answer["message"] for word in wanted.pop("words", ()))
     reasons = {one["engine"]: one["reason"] for one in answer.get("engines_failed", [])}

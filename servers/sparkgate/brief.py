@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 ANSWER_BYTES = 6000
@@ -55,18 +56,23 @@ def fit(rest: dict[str, Any], results: Sequence[dict[str, Any]], budget_bytes: i
     left = budget_bytes - size_bytes(rest)
     kept: list[dict[str, Any]] = []
     for item in results:
-        left -= size_bytes([[item]]) - size_bytes([[]])
+        left -= listed_bytes(item)
         if left < 0 and kept:
             break
         kept.append(item)
     return kept
 
 
-def bounded(fields: Mapping[str, Any], budget_bytes: int) -> dict[str, Any]:
+def bounded(
+    fields: Mapping[str, Any], budget_bytes: int, size: Callable[[dict[str, Any]], int] | None = None
+) -> dict[str, Any]:
     """The fields as far as they fit, the first ones first; what does not is shortened from its end."""
+    measure = size or size_bytes
+    if not fields or measure(dict(fields)) <= budget_bytes:
+        return {name: value for name, value in fields.items() if value}
     kept: dict[str, Any] = {}
     for name, value in fields.items():
-        while value and size_bytes(kept | {name: value}) > budget_bytes:
+        while value and measure(kept | {name: value}) > budget_bytes:
             value = _shorter(value)
         if value:
             kept[name] = value
@@ -88,4 +94,28 @@ def _shorter(value: Any) -> Any:
 
 def size_bytes(value: Any) -> int:
     """Of an answer as a model reads it: indented JSON in UTF-8."""
-    return len(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
+    return _size(value, 0)
+
+
+def listed_bytes(item: Any) -> int:
+    """What it adds to a list of an answer, at most."""
+    return _size([[item]], 0) - _size([[]], 0)
+
+
+def _size(value: Any, depth: int) -> int:
+    """What `json.dumps(value, indent=2)` writes, counted and not written, as that is slow where it indents."""
+    if isinstance(value, str):
+        return _text_size(value)
+    if isinstance(value, dict):
+        held = sum(_text_size(str(key)) + 2 + _size(one, depth + 1) for key, one in value.items())
+    elif isinstance(value, (list, tuple)):
+        held = sum(_size(one, depth + 1) for one in value)
+    else:
+        return len(json.dumps(value))
+    line_ends = 2 * depth + len(value) * (2 * depth + 4)
+    return 2 + (held + line_ends if value else 0)
+
+
+def _text_size(text: str) -> int:
+    quoted = encode_basestring(text)
+    return len(quoted) if quoted.isascii() else len(quoted.encode("utf-8", "replace"))

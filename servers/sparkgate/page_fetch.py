@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from urllib.parse import quote, urljoin, urlsplit
+from time import monotonic
+from urllib.parse import urljoin, urlsplit
 
 from sparkgate.asked_by import Tell, silent
 from sparkgate.page_problems import problem, problem_of, status_problem
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
-from sparkgate.policy.web_address import PORTS, BadAddress, WebAddress, web_address
+from sparkgate.policy.web_address import BLANK, PORTS, BadAddress, WebAddress, target, web_address
 from sparkgate.searxng import Problem
 from sparkgate.settings import PagesSettings
 from sparkgate.version import __version__
 
 MAX_HOPS = 5
+LEAST_S = 0.1
 REDIRECTS = (301, 302, 303, 307, 308)
 AGENT = "sparkgate"
 """The name that rules of a robots.txt are looked up under."""
@@ -26,8 +28,6 @@ HEADERS = {
 }
 ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 """Content-Encodings that are asked for, and so the only ones that are unpacked."""
-AS_IT_IS = "%/?&=:@!$'()*+,;[]~"
-"""Signs of path and query that stay as they are (RFC 3986)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Page:
     content_type: str
     body: bytes
     notes: tuple[str, ...] = ()
+    redirected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,14 @@ class Fetcher:
     """Fetches pages for one caller.
 
     Attributes:
+        until_s: when the call must be over, in seconds of time.monotonic.
         robots: asks the site's robots.txt; None when it is not looked at.
     """
 
     egress: Egress
     caller: Caller
     settings: PagesSettings
+    until_s: float
     robots: Objection | None = None
     progress: Tell = silent
 
@@ -71,7 +74,7 @@ class Fetcher:
         notes: list[str] = []
         came_from: Address | None = None
         for _ in range(MAX_HOPS + 1):
-            address = self._next(url, came_from)
+            address = self.next(url, came_from)
             if isinstance(address, Problem):
                 return address
             told = await self._objection(address)
@@ -84,7 +87,7 @@ class Fetcher:
                 return problem_of(sent, address.web.host) if isinstance(sent, Failed) else sent
             location = sent.headers.get("location", "")
             if sent.status not in REDIRECTS or not location:
-                return _page(sent, address, notes)
+                return _page(sent, address, notes, redirected=came_from is not None)
             url, came_from = joined(address.web.url, location), address
         return problem("too_many_redirects", most=MAX_HOPS)
 
@@ -94,7 +97,8 @@ class Fetcher:
             return ""
         return await self.robots(self, address)
 
-    def _next(self, url: str, came_from: Address | None) -> Address | Problem:
+    def next(self, url: str, came_from: Address | None) -> Address | Problem:
+        """Where a page, or the redirect of one, may lead; what is wrong with it otherwise."""
         address = checked(url, self.settings)
         if isinstance(address, Problem):
             return problem("bad_redirect", why=address.message) if came_from else address
@@ -106,6 +110,7 @@ class Fetcher:
 
     async def send(self, address: Address, timeout_s: float, max_bytes: int, cache_s: float) -> Sent | Refused | Failed:
         """Ask for exactly this address."""
+        timeout_s = max(LEAST_S, min(timeout_s, self.until_s - monotonic()))
         permit = replace(self._permit(address), timeout_s=timeout_s, max_bytes=max_bytes, cache_s=cache_s)
         return await self.egress.send(permit, address.web.url, _get)
 
@@ -128,8 +133,7 @@ def checked(url: str, settings: PagesSettings) -> Address | Problem:
     if inner:
         return Address(inner, inner=True)
     try:
-        ports = PORTS | {int(port) for port in settings.more_ports if port.isascii() and port.isdigit()}
-        web = web_address(url, ports)
+        web = web_address(url, PORTS | set(map(int, settings.more_ports)))
     except BadAddress as error:
         return Problem("bad_address" if error.code == "no_address" else error.code, f"{error}.")
     if settings.links == "allowlist" and not any(is_below(web.host, host) for host in settings.allow):
@@ -138,14 +142,19 @@ def checked(url: str, settings: PagesSettings) -> Address | Problem:
 
 
 def _inner(url: str, origins: tuple[str, ...]) -> WebAddress | None:
-    """The address when it lies at exactly one of the origins, as they are spelt in the settings."""
-    for origin in origins:
-        start = origin.rstrip("/")
-        if url == start or url.startswith((f"{start}/", f"{start}?")):
-            parts = urlsplit(url)
-            port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            return WebAddress(parts.scheme, parts.hostname or "", port, quote(target, safe=AS_IT_IS))
+    """The address when it lies at exactly one of the origins."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if "@" in parts.netloc or not parts.hostname or BLANK.search(url):
+        return None
+    for origin in map(urlsplit, origins):
+        usual = {"http": 80, "https": 443}[origin.scheme]
+        at = (origin.scheme, origin.hostname, origin.port or usual)
+        if (parts.scheme, parts.hostname, port or usual) == at:
+            return WebAddress(parts.scheme, parts.hostname, port or usual, target(parts.path, parts.query))
     return None
 
 
@@ -157,7 +166,7 @@ def _get(address: str) -> Request:
     return Request(address, method="GET")
 
 
-def _page(sent: Sent, address: Address, notes: list[str]) -> Page | Problem:
+def _page(sent: Sent, address: Address, notes: list[str], *, redirected: bool) -> Page | Problem:
     host = address.web.host
     if not 200 <= sent.status < 300:
         return status_problem(sent, host)
@@ -165,4 +174,4 @@ def _page(sent: Sent, address: Address, notes: list[str]) -> Page | Problem:
         return problem("unknown_encoding", host=host)
     if not sent.body.strip():
         return problem("empty_page", host=host)
-    return Page(address.web.url, sent.headers.get("content-type", ""), sent.body, tuple(notes))
+    return Page(address.web.url, sent.headers.get("content-type", ""), sent.body, tuple(notes), redirected)

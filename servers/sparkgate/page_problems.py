@@ -12,6 +12,9 @@ PROBLEMS: Mapping[str, str] = {
     "not_from_results": "No search of this session led to this address, and no page of the same site that it read. "
     "Search first, and use an address as it stands in the answer. Whoever runs this machine can allow more with "
     "pages.links in config.toml.",
+    "links_used_up": "So many links of this site were followed that the choice among them could carry something out. "
+    "Search for what you need instead; the pages that a search gives can be read.",
+    "too_long": "An address has {most} characters at most.",
     "not_allowed": "Pages of {host} are not among those that may be read (pages.allow in config.toml).",
     "robots": "The robots.txt of {host} keeps programs from this page. Use another source, or the snippet of the "
     "search; whoever runs this machine can set pages.robots = false.",
@@ -34,6 +37,7 @@ PROBLEMS: Mapping[str, str] = {
     "too_large": "The page of {host} is longer than pages.max_bytes; use another source.",
     "bad_encoding": "{host} sent a page that cannot be unpacked. Use another source.",
     "exhausted": "This machine has no room for another connection now. Try again in a minute.",
+    "busy": "Other pages are being read now, and none of them ended in time. Try again when they have.",
     "network": "The connection to {host} broke. Try again, or use another source.",
     "unknown_section": "The page has no section of this name; it has those under sections.",
     "no_headings": "The page has no sections; read it with start, or use find.",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from weakref import WeakValueDictionary
 
-from sparkgate.page_fetch import AGENT, REDIRECTS, Address, Fetcher, checked, joined
+from sparkgate.page_fetch import AGENT, MAX_HOPS, REDIRECTS, Address, Fetcher, joined
 from sparkgate.page_problems import problem
 from sparkgate.policy.egress import Sent
 from sparkgate.reading.reader import Reader, Unreadable
@@ -14,7 +16,7 @@ from sparkgate.searxng import Problem
 
 MAX_BYTES = 512_000
 """RFC 9309 asks for 500 kibibytes at least."""
-MAX_HOPS = 5
+MAX_TABLE_BYTES = 2_000_000
 KEPT_S, KEPT_UNKNOWN_S = 3600.0, 60.0
 MOST = 200
 EVERYTHING = b""
@@ -38,6 +40,7 @@ class Robots:
     def __init__(self, reader: Reader, now_s: Callable[[], float] = monotonic) -> None:
         self._reader, self._now_s = reader, now_s
         self._known: dict[str, _Known] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def objection(self, fetcher: Fetcher, address: Address) -> str | Problem:
         """ "" when the page may be read; a problem when not; words when that is not known."""
@@ -53,27 +56,29 @@ class Robots:
 
     async def _rules(self, fetcher: Fetcher, address: Address) -> bytes | None:
         origin = address.web.origin
-        known = self._known.pop(origin, None)
-        if known is None or known.until_s <= self._now_s():
-            rules = await self._ask(fetcher, address)
-            known = _Known(rules, self._now_s() + (KEPT_UNKNOWN_S if rules is None else KEPT_S))
-        self._known[origin] = known
-        if len(self._known) > MOST:
+        async with self._turns.setdefault(origin, asyncio.Lock()):
+            known = self._known.pop(origin, None)
+            if known is None or known.until_s <= self._now_s():
+                rules = await self._ask(fetcher, address)
+                known = _Known(rules, self._now_s() + (KEPT_UNKNOWN_S if rules is None else KEPT_S))
+            self._known[origin] = known
+        while len(self._known) > MOST or sum(len(one.rules or b"") for one in self._known.values()) > MAX_TABLE_BYTES:
             del self._known[next(iter(self._known))]
         return known.rules
 
     async def _ask(self, fetcher: Fetcher, address: Address) -> bytes | None:
         """What the site says, also where a redirect leads to; a site that has no such file allows everything."""
-        url = f"{address.web.origin}/robots.txt"
-        for _ in range(MAX_HOPS):
-            at = checked(url, fetcher.settings)
-            if isinstance(at, Problem) or (at.inner and not address.inner):
-                return EVERYTHING
+        url, at = f"{address.web.origin}/robots.txt", address
+        for hop in range(MAX_HOPS + 1):
+            found = fetcher.next(url, at if hop else None)
+            if isinstance(found, Problem):
+                return None
+            at = found
             sent = await fetcher.send(at, fetcher.settings.robots_timeout_s, MAX_BYTES, 0.0)
             if not isinstance(sent, Sent) or sent.status >= 500:
                 return None
-            if sent.status in REDIRECTS and (location := sent.headers.get("location", "")):
-                url = joined(at.web.url, location)
-                continue
-            return sent.body if sent.status == 200 else EVERYTHING
-        return EVERYTHING
+            location = sent.headers.get("location", "")
+            if sent.status not in REDIRECTS or not location:
+                return sent.body if sent.status == 200 else EVERYTHING
+            url = joined(at.web.url, location)
+        return None

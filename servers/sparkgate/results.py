@@ -40,6 +40,36 @@ class Shown(dict[str, Any]):
         self.removed = removed
 
 
+class Found(dict[str, Any]):
+    """One result of which only address and engines are read: by these it is chosen, and most are not shown.
+
+    Attributes:
+        item: what SearXNG sent.
+        removed: what was taken out of the address.
+    """
+
+    def __init__(self, item: Mapping[str, Any]) -> None:
+        self.item, self.removed = item, Removed()
+        url = item.get("url") if isinstance(item.get("url"), str) else ""
+        engines = _engines(as_list(item.get("engines")) or [item.get("engine")], Removed())
+        super().__init__(url=plain(url, 2000, self.removed), engines=engines)
+
+    def shown(self, snippet_chars: int, *, with_engines: bool = True) -> Shown:
+        """All of it that is told."""
+        item, removed = self.item, Removed(self.removed)
+        kind, more = KINDS.get(str(item.get("template") or "").removesuffix(".html"), ("", {}))
+        told = {
+            "title": plain(item.get("title") or item.get("caption"), 200, removed),
+            "url": self["url"],
+            "snippet": plain(item.get("content"), snippet_chars, removed),
+            "engines": self["engines"] if with_engines else [],
+            "date": plain(item.get("publishedDate"), 40, removed)[:10],
+            "kind": kind,
+            **{name: field(item, removed) for name, field in more.items()},
+        }
+        return Shown({key: value for key, value in told.items() if value}, removed)
+
+
 One = TypeVar("One", bound=dict[str, Any])
 """A result, or what has the fields of one."""
 
@@ -51,7 +81,9 @@ def plain(value: object, limit_chars: int = 500, removed: Removed | None = None)
     """
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         return ""
-    text = unescape(_TAG.sub("", str(value)[: limit_chars * 8]))
+    text = str(value)[: limit_chars * 8]
+    if "<" in text or "&" in text:
+        text = unescape(_TAG.sub("", text))
     text = line(text, Counter() if removed is None else removed)
     if len(text) <= limit_chars:
         return text
@@ -179,24 +211,12 @@ def _engines(names: Sequence[object], removed: Removed) -> list[str]:
     return sorted({plain(name, 40, removed) for name in names[:ENGINES]})
 
 
-def read_result(item: object, snippet_chars: int) -> Shown | None:
-    """One result as the tool shows it; None when it has neither title, address nor facts."""
+def find_result(item: object) -> Found | None:
+    """One result, read as far as it takes to choose; None when it has neither title, address nor facts."""
     if not isinstance(item, dict):
         return None
-    kind, more = KINDS.get(str(item.get("template") or "").removesuffix(".html"), ("", {}))
-    url = item.get("url") if isinstance(item.get("url"), str) else ""
-    removed: Removed = Counter()
-    shown = {
-        "title": plain(item.get("title") or item.get("caption"), 200, removed),
-        "url": plain(url, 2000, removed),
-        "snippet": plain(item.get("content"), snippet_chars, removed),
-        "engines": _engines(as_list(item.get("engines")) or [item.get("engine")], removed),
-        "date": plain(item.get("publishedDate"), 40, removed)[:10],
-        "kind": kind,
-        **{name: field(item, removed) for name, field in more.items()},
-    }
-    told = {key: value for key, value in shown.items() if value}
-    return Shown(told, removed) if told.get("title") or told.get("url") or told.get("facts") else None
+    found = Found(item)
+    return found if found["url"] or found.shown(0).keys() & {"title", "facts"} else None
 
 
 def read_answer(item: object, removed: Removed) -> str:
@@ -267,7 +287,7 @@ def canonical(url: str) -> str:
     except ValueError:
         return url
     host = (parts.hostname or "").removeprefix("www.").rstrip(".")
-    if port not in (None, 80, 443):
+    if port not in (None, {"http": 80, "https": 443}.get(parts.scheme)):
         host = f"{host}:{port}"
     kept = [
         (key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if not _TRACKING.fullmatch(key)

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkgate.brief import bounded, fit, size_bytes
+from sparkgate.brief import bounded, fit, listed_bytes, size_bytes
 from sparkgate.policy.egress import Sent
 from sparkgate.results import (
+    Found,
     Shown,
     as_list,
+    find_result,
     of_sites,
     plain,
     read_answer,
     read_failed,
     read_infobox,
-    read_result,
     without_twins,
 )
 from sparkgate.searxng import problem
@@ -61,30 +62,31 @@ def answer(
 ) -> dict[str, Any]:
     """SearXNG's JSON → what the model reads, kept within the byte budget."""
     incoming = Incoming(boundary)
-    snippet_chars = limits.full_snippet_chars if wanted.full else limits.snippet_chars
-    read = [r for item in as_list(data.get("results"))[:MOST_READ] if (r := read_result(item, snippet_chars))]
+    read = [one for item in as_list(data.get("results"))[:MOST_READ] if (one := find_result(item))]
     found = of_sites(without_twins(read), wanted.sites, wanted.not_sites)
     budget_bytes = limits.full_answer_bytes if wanted.full else limits.answer_bytes
     extras = bounded(_extras(data, incoming), budget_bytes // 2)
     if not found and "engines_failed" in extras and not extras.keys() & {"answers", "infobox"}:
         return _all_failed(extras["engines_failed"], incoming)
-    shown = {
+    page = found[wanted.start - 1 :][: wanted.max_results]
+    shown: dict[str, Any] = {
         "ok": True,
-        "query": sent.decision.released,
+        **({"query": sent.decision.released} if wanted.full or sent.decision.verdict != "allow" else {}),
         **_changes(sent),
-        "shown": "",
-        "about_tokens": 0,
-        "more": {"page": wanted.page, "start": wanted.start + wanted.max_results},
+        "shown": _shown(max(len(page) - 1, 0), len(found), len(read), wanted),
+        **({"about_tokens": 99_999} if wanted.full else {}),
+        "more": {"page": wanted.page + 1, "start": wanted.start + wanted.max_results},
     }
     notes = [*wanted.warnings, *_others(found, wanted, incoming)]
-    shown |= _with_text(
-        found[wanted.start - 1 :][: wanted.max_results], extras, notes, incoming, budget_bytes - size_bytes(shown)
-    )
+    snippet_chars = limits.full_snippet_chars if wanted.full else limits.snippet_chars
+    results = [one.shown(snippet_chars, with_engines=wanted.full) for one in page]
+    shown |= _with_text(results, extras, notes, incoming, budget_bytes - size_bytes(shown))
     shown["shown"] = _shown(len(shown["results"]), len(found), len(read), wanted)
     shown["more"] = _more(len(shown["results"]), len(found), wanted)
     if not shown["more"]:
         del shown["more"]
-    shown["about_tokens"] = round(size_bytes(shown) / BYTES_A_TOKEN)
+    if wanted.full:
+        shown["about_tokens"] = round(size_bytes(shown) / BYTES_A_TOKEN)
     return shown
 
 
@@ -101,7 +103,7 @@ def _with_text(
         return ({"notes": words} if words else {}) | (incoming.fenced(fields) if any(fields.values()) else fields)
 
     rest = told(len(parts)) | {"results": []}
-    cleaned[:1] = [bounded(one, budget_bytes - size_bytes(rest)) for one in cleaned[:1]]
+    cleaned[:1] = [bounded(one, budget_bytes - size_bytes(rest), listed_bytes) for one in cleaned[:1]]
     return told(len(fit(rest, cleaned, budget_bytes)))
 
 
@@ -120,7 +122,7 @@ def _names(names: Iterable[str], incoming: Incoming) -> str:
     return ", ".join([*short, *([f"{others} more"] if others else [])])
 
 
-def _others(found: Sequence[Shown], wanted: Wanted, incoming: Incoming) -> list[str]:
+def _others(found: Sequence[Found], wanted: Wanted, incoming: Incoming) -> list[str]:
     """SearXNG may ask other engines than those named, as when an operator has locked the choice."""
     answered = {name.lower() for result in found for name in result.get("engines", ())}
     asked = {name.lower() for name in wanted.engines}
@@ -170,16 +172,14 @@ def _more(shown: int, found: int, wanted: Wanted) -> dict[str, int]:
     """Arguments that show what follows: the rest of this page, which need not be asked for again, or the next one."""
     end = wanted.start - 1 + shown
     if end < found:
-        return {"page": wanted.page, "start": end + 1}
+        return {"start": end + 1} | ({"page": wanted.page} if wanted.page > 1 else {})
     return {"page": wanted.page + 1} if found and wanted.page < LAST_PAGE else {}
 
 
 def _shown(shown: int, found: int, read: int, wanted: Wanted) -> str:
-    """`5 of 9, because …`, or `6 to 9 of 9`; what was left out before is told as well."""
+    """`5 of 9`, or `6 to 9 of 9`; what was left out before is told as well, and why fewer are shown than may be."""
     left_out = f" ({read - found} more were the same page, or of other sites)" if read > found else ""
     end = wanted.start - 1 + shown
     numbers = f"{wanted.start} to {end}" if shown and wanted.start > 1 else str(shown)
-    if end >= found:
-        return f"{numbers} of {found}{left_out}"
-    reason = f"max_results is {wanted.max_results}" if shown == wanted.max_results else "the answer is kept short"
-    return f"{numbers} of {found}, because {reason}{left_out}"
+    short = ", because the answer is kept short" if end < found and shown < wanted.max_results else ""
+    return f"{numbers} of {found}{short}{left_out}"

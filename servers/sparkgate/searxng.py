@@ -94,13 +94,15 @@ PROBLEMS: dict[str, str] = {
     "path if it has one.",
     "post_refused": "A proxy before SearXNG at {place} refuses POST (405). Allow POST to /search there; or set "
     "searxng.allow_get = true, and accept that queries stand in its access log.",
+    "query_too_long": "The query is too long for GET (414), and POST does not reach SearXNG at {place}. Ask with fewer "
+    "words, or allow POST to /search there.",
     "bad_request": "SearXNG at {place} refused this search (400){which}.",
     "server_error": "SearXNG at {place} failed ({status}). Its own log says why; try again, or other engines.",
     "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
     "too_large": "The answer of SearXNG at {place} is longer than searxng.max_answer_bytes; ask for less.",
     "network": "The connection to SearXNG at {place} broke.",
     "engines_failed": "No results, and these search engines failed: {engines}. Try again later, or choose others.",
-    "busy": "This machine has no room for another connection now. Try again in a minute.",
+    "busy": "This machine has no room for another request now. Try again in a minute.",
     "bad_site": "{site!r} is no host name. sites takes names such as docs.vllm.ai, or -pinterest.com to leave one out.",
     "unknown_engines": "This SearXNG has no such {kind}; nothing was sent. It has {known}.",
 }
@@ -126,6 +128,7 @@ FAILURE_CODES: dict[str, str] = {
     "bad_encoding": "invalid_answer",
     "bad_url": "not_configured",
     "exhausted": "busy",
+    "busy": "busy",
     "ca_file": "ca_file",
     "certificate": "certificate",
 }
@@ -136,6 +139,7 @@ STATUS_CODES: dict[int, str] = {
     404: "not_found",
     405: "post_refused",
     407: "login_required",
+    414: "query_too_long",
     429: "rate_limited",
 }
 

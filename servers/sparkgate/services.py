@@ -25,6 +25,7 @@ from sparkgate.policy.known.sources import Places
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
 from sparkgate.policy.rules import RuleError
+from sparkgate.policy.rules import shipped as rules
 from sparkgate.policy.trail.prune import Limits, prune
 from sparkgate.searxng_auth import Logins, read_logins
 from sparkgate.settings import AuditSettings, Settings, SettingsError, load
@@ -41,8 +42,13 @@ NO_HEAD = "the head of the log cannot be kept outside it, so rows taken off its 
 LONG_READER = "another program keeps the log open for reading, so {megabytes} MB wait beside it; end that program"
 MAX_WAL_BYTES = 256 * 10**6
 DAY_US = 86_400_000_000
+WARM_UP_S = 0.5
 EMBEDDED_RECORD = "searxng/instance.json"
 Stamps = tuple[tuple[str, int, int, int, int], ...]
+
+
+_making_rules = threading.Lock()
+"""Who needs them while they are made waits for them, and does not make them as well."""
 
 
 class NotReady(Exception):
@@ -85,6 +91,7 @@ class Services:
         self._protected_by: object = None
         self._instances = Instances()
         self._logins, self._logins_by = Logins(), ("", Stamps())
+        self._warm = False
 
     @cached_property
     def control(self) -> Control:
@@ -113,6 +120,14 @@ class Services:
         from sparkgate.page_robots import Robots
 
         return Robots(self.reader)
+
+    def warm_up(self) -> None:
+        """Make the rules that the first search needs ready before it comes, a while after the host is served."""
+        if not self._warm:
+            self._warm = True
+            timer = threading.Timer(WARM_UP_S, _make_rules)
+            timer.daemon = True
+            timer.start()
 
     @property
     def running(self) -> int:
@@ -227,6 +242,8 @@ class Services:
             settings = load(self.config)
             key = load_key(self.state / "keys" / "audit.key")
             protected = self._protection(settings, key)
+            with _making_rules:
+                rules()
             policy = Policy.from_folder(
                 self.config.parent,
                 values=(protected.values,),
@@ -267,6 +284,15 @@ class Services:
         opened = AuditLog(self.state / "audit.db", key, head=head, tell_syslog=settings.tell_syslog)
         self._outflow.recall(opened.since(self._outflow.since_us))
         return opened
+
+
+def _make_rules() -> None:
+    """Both are kept by the functions that make them."""
+    from sparkgate.untrusted.phrases import shipped as phrases
+
+    with _making_rules:
+        rules()
+    phrases()
 
 
 def embedded_url(state: Path) -> str:

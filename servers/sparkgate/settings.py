@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
-from urllib.parse import urlsplit
 
 from sparkgate import paths
 from sparkgate.engine_settings import NEEDS, ControlSettings, EngineSettings, mistakes
 from sparkgate.setting import setting
+from sparkgate.setting_words import BadWords, checked_words, is_base_url
 
 
 class SettingsError(ValueError):
@@ -88,11 +88,15 @@ class PagesSettings:
         "(hosts of pages.allow) or any.",
         choices=("results", "allowlist", "any"),
     )
-    allow: tuple[str, ...] = setting((), "Hosts for links = allowlist, such as docs.vllm.ai; those below them too.")
-    inner: tuple[str, ...] = setting(
-        (), "Origins of this machine or network whose pages may be read, such as http://wiki.lan:8080.", unit="URL"
+    allow: tuple[str, ...] = setting(
+        (), "Hosts for links = allowlist, such as docs.vllm.ai; those below them too.", unit="host"
     )
-    more_ports: tuple[str, ...] = setting((), "Ports of the web that may be connected to, beside 80 and 443.")
+    inner: tuple[str, ...] = setting(
+        (), "Origins of this machine or network whose pages may be read, such as http://wiki.lan:8080.", unit="origin"
+    )
+    more_ports: tuple[str, ...] = setting(
+        (), "Ports of the web that may be connected to, beside 80 and 443.", unit="port"
+    )
     robots: bool = setting(True, "Read no page that the site's robots.txt keeps from programs.")
     robots_timeout_s: float = setting(3.0, "Longest wait for a robots.txt.", unit="s", low=0.1, high=30)
     timeout_s: float = setting(15.0, "Longest wait for one page, each redirect anew.", unit="s", low=1, high=60)
@@ -268,11 +272,10 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(max(min(value, FLOAT_MAX), -FLOAT_MAX))
     if kind == WORDS:
-        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            raise SettingsError(f'{where} must be a list of words, such as ["llama-server", "-m", "x.gguf"]')
-        if about["unit"] == "URL" and not all(map(_is_base_url, value)):
-            raise SettingsError(f"{where} must hold addresses such as http://127.0.0.1:8888 (no user name, no query)")
-        return tuple(value)
+        try:
+            return checked_words(value, about["unit"])
+        except BadWords as error:
+            raise SettingsError(f"{where} {error}") from error
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise SettingsError(f"{where} must be {_TYPE_WORDS[kind]}")
     if about["choices"] and value not in about["choices"]:
@@ -280,7 +283,7 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     low, high = about["low"], about["high"]
     if low is not None and not low <= value <= high:
         raise SettingsError(f"{where} must be between {low:g} and {high:g} {about['unit']}")
-    if about["unit"] == "URL" and value and not _is_base_url(value):
+    if about["unit"] == "URL" and value and not is_base_url(value):
         raise SettingsError(f"{where} must look like http://127.0.0.1:8888 (http or https, no user name, no query)")
     return value
 
@@ -294,16 +297,6 @@ _TYPE_WORDS: dict[type, str] = {
     float: "a number",
     bool: "true or false",
 }
-
-
-def _is_base_url(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        port = parts.port
-    except ValueError:
-        return False
-    plain = not (parts.query or parts.fragment) and not re.search(r"[\s@\\\x00-\x20]", value)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and port != 0
 
 
 def _line(text: str, key: str, section: str = "") -> int:

@@ -329,5 +329,20 @@ def main(arguments: list[str] | None = None) -> int:
     return Pipe(toolset, config, host).run()
 
 
+def search() -> int:
+    """Entry point of `sparkgate-search`, for `uvx` and `pipx`; a host that can start an interpreter is faster."""
+    return main(["search", *sys.argv[1:]])
+
+
+def engine() -> int:
+    """Entry point of `sparkgate-engine`."""
+    return main(["engine", *sys.argv[1:]])
+
+
+def bench() -> int:
+    """Entry point of `sparkgate-bench`."""
+    return main(["bench", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
     sys.exit(main())

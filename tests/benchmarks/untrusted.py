@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate.untrusted import Incoming, strip
-from sparkgate.untrusted.marking import MARK, mark
+from sparkgate.untrusted.marking import MARK, mark_by
+from sparkgate.untrusted.phrases import shipped
 
 TOP = Path(__file__).parent.parent.parent
 LIMIT_CHARS = 400_000
@@ -88,7 +89,7 @@ def show_folders(folders: Sequence[Path]) -> None:
     families: Counter[str] = Counter()
     files = chars = 0
     for text in dict.fromkeys(texts_below(folders)):
-        marked = mark(strip.block(text, Counter()), patience_s=10)
+        marked = mark_by(shipped(), strip.block(text, Counter()), patience_s=10)
         families.update(marked.families)
         files, chars = files + 1, chars + len(text)
     print(f"{files} files, {chars / 1e6:.1f} million characters: {families.total()} marks {dict(families)}")

@@ -41,6 +41,15 @@ class LogUnavailable(Exception):
     """The log cannot be read or written. Nothing may leave while that is so."""
 
 
+NEVER_LEFT = frozenset(
+    {"connect", "name_lookup", "refused", "refused_by_guard", "special_address", "exhausted", "bad_url", "ca_file"}
+    | {"cached", "certificate", "busy"}
+)
+"""Outcomes after which the destination has seen nothing."""
+NOT_TRIED = ("busy", "cached", "refused")
+"""Those after which nobody has, not even who looks names up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks: the MCP session with its host program, and the peer process of the socket.
@@ -172,7 +181,12 @@ class AuditLog:
             LogUnavailable: the log cannot be read.
         """
         names = ("at_us", "session", "uid", "destination", "sent")
-        query = f"SELECT {', '.join(names)} FROM outbound WHERE at_us >= ? AND verdict != 'block' ORDER BY id"
+        columns = ", ".join(f"outbound.{name}" for name in names)
+        stayed = ", ".join(f"'{outcome}'" for outcome in NOT_TRIED)
+        query = (
+            f"SELECT {columns} FROM outbound LEFT JOIN outcome ON outcome.outbound_id = outbound.id WHERE "
+            f"outbound.at_us >= ? AND verdict != 'block' AND ifnull(outcome, '') NOT IN ({stayed}) ORDER BY outbound.id"
+        )
         try:
             with self._lock:
                 return [dict(zip(names, row, strict=True)) for row in self._db.conn.execute(query, (at_us,))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import h11
 
@@ -17,6 +18,21 @@ MAX_HEAD_BYTES = 100 * 1024
 
 class Broken(Exception):
     """The connection ended in the middle."""
+
+
+def written(
+    method: str, target: bytes, host: str, headers: Mapping[str, str], form: Mapping[str, str]
+) -> tuple[h11.Request, bytes]:
+    """A request and its body; what `headers` say of the host does not count."""
+    body = urlencode(form).encode()
+    told = {"Host": host, "Connection": "keep-alive", "Accept-Encoding": "gzip, deflate", **headers}
+    by_name = {name.lower(): (name, value) for name, value in told.items()}
+    by_name["host"] = "Host", host
+    if method == "POST" or body:
+        by_name["content-length"] = "Content-Length", str(len(body))
+    if body:
+        by_name["content-type"] = "Content-Type", "application/x-www-form-urlencoded"
+    return h11.Request(method=method, target=target, headers=list(by_name.values())), body
 
 
 async def exchange(

@@ -61,6 +61,10 @@ class Outflow:
         joined = self.window.admit(lanes, decision.released, now_s, find, given=text, deadline_s=policy.deadline_s)
         return joined or decision, ()
 
+    def give_back(self, caller: Caller, where: Where, released: str) -> None:
+        """What was admitted did not leave after all: it was answered from memory."""
+        self.budget.give_back(lanes_of(caller), where.destination, released, self.clock.now_s())
+
     def limit(self, settings: OutflowSettings) -> None:
         """Take other limits; what was counted stays."""
         self.window.queries, self.window.chars = settings.window_queries, settings.window_chars

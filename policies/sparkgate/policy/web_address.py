@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import idna
 
@@ -69,11 +69,13 @@ INNER_NAMES = (
 )
 """Ends of names that no public DNS has."""
 
+AS_IT_IS = "%/?:@!$&'()*+,;=-._~"
+"""Signs of path and query that stay as they are (RFC 3986)."""
 _NETWORKS = [(ipaddress.ip_network(network), why) for network, why in SPECIAL]
 _GLOBAL_V6 = ipaddress.ip_network("2000::/3")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-_BLANK = re.compile(r"[\x00-\x20\x7f\\]")
+BLANK = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class BadAddress(ValueError):
@@ -130,14 +132,13 @@ def web_address(text: str, ports: Collection[int] = PORTS) -> WebAddress:
         raise BadAddress("scheme", "only http and https addresses can be read")
     if "@" in parts.netloc:
         raise BadAddress("user_info", "an address with a user name or password in it is not asked for")
-    if _BLANK.search(text.strip()) or not parts.netloc:
+    if BLANK.search(text.strip()) or not parts.netloc:
         raise BadAddress("no_address", "this is no address of the web")
     port = port if port is not None else {"http": 80, "https": 443}[parts.scheme]
     if port not in ports:
         raise BadAddress("port", f"only the ports {', '.join(map(str, sorted(ports)))} are connected to")
     host = _host(parts.netloc, parts.hostname or "")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return WebAddress(parts.scheme, host, port, _ascii(target))
+    return WebAddress(parts.scheme, host, port, target(parts.path, parts.query))
 
 
 def _host(netloc: str, hostname: str) -> str:
@@ -210,8 +211,24 @@ def special(address: str) -> str:
     return found
 
 
-def _ascii(target: str) -> str:
-    """Other characters of path and query as the percent codes of their UTF-8."""
-    return "".join(
-        one if one.isascii() else "".join(f"%{byte:02X}" for byte in one.encode("utf-8", "replace")) for one in target
-    )
+def target(path: str, query: str) -> str:
+    """Path and query as they are sent: without dot segments, and with percent codes for all that RFC 3986 has not.
+
+    What is judged and logged then is what goes over the wire, whatever a library below us would make of it.
+    """
+    told = quote(_without_dots(path or "/"), safe=AS_IT_IS, errors="replace")
+    return told + (f"?{quote(query, safe=AS_IT_IS, errors='replace')}" if query else "")
+
+
+def _without_dots(path: str) -> str:
+    """RFC 3986, section 5.2.4; a percent code of a dot is a dot, as in the URL standard of WHATWG."""
+    kept: list[str] = []
+    *firsts, last = path.split("/")[1:]
+    for segment in (*firsts, last):
+        plain = segment.lower().replace("%2e", ".")
+        if plain == "..":
+            kept[-1:] = []
+        elif plain != ".":
+            kept.append(segment)
+    ends_in_dots = last.lower().replace("%2e", ".") in (".", "..")
+    return "/" + "/".join(kept) + ("/" if ends_in_dots and kept else "")

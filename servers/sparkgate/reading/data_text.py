@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from sparkgate.reading.notes import Note
 from sparkgate.reading.page import MAX_HEADINGS, MAX_TEXT_BYTES, Heading, NotReadable, Read
 from sparkgate.reading.visible import clean
 
-BROKEN = "declared as JSON and not valid as such, so it is shown as it came"
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.{0,199})|^(?:```|~~~)", re.M)
 
 
@@ -17,7 +17,7 @@ def read_json(text: str) -> Read:
     try:
         return Read("json", "", clean(json.dumps(json.loads(text), indent=2, ensure_ascii=False)))
     except (ValueError, RecursionError):
-        return Read("json", "", text, notes=(BROKEN,))
+        return Read("json", "", text, notes=(Note("json_broken"),))
 
 
 def read_plain(text: str, *, is_markdown: bool = False) -> Read:

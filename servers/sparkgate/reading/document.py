@@ -8,11 +8,9 @@ from sparkgate.reading import data_text, pdf_text, xml_text
 from sparkgate.reading.charset import decoded
 from sparkgate.reading.html_page import read_html
 from sparkgate.reading.kind import kind_of
+from sparkgate.reading.notes import Note
 from sparkgate.reading.page import MAX_TEXT_BYTES, MAX_TITLE_CHARS, Body, NotReadable, Read
 from sparkgate.reading.visible import clean
-
-LOSSY = "some characters could not be decoded and read U+FFFD"
-LONGER = "the page is longer than what is read of it"
 
 
 def read(body: Body, out_of_time: type[BaseException]) -> Read:
@@ -27,7 +25,7 @@ def read(body: Body, out_of_time: type[BaseException]) -> Read:
     kind = kind_of(body.data, body.content_type)
     if kind == "pdf":
         return _bounded(pdf_text.read_pdf(body.data, out_of_time))
-    text, charset, lossy = decoded(body.data, body.content_type)
+    text, _, lossy = decoded(body.data, body.content_type)
     text = clean(text)
     if kind == "html":
         found = read_html(text, body.url)
@@ -37,8 +35,7 @@ def read(body: Body, out_of_time: type[BaseException]) -> Read:
         found = xml_text.read_xml(text, body.url)
     else:
         found = data_text.read_plain(text, is_markdown=_is_markdown(body))
-    notes = (*found.notes, LOSSY) if lossy else found.notes
-    return _bounded(replace(found, charset=charset, notes=notes))
+    return _bounded(replace(found, notes=(*found.notes, Note("lossy"))) if lossy else found)
 
 
 def _is_markdown(body: Body) -> bool:
@@ -46,7 +43,7 @@ def _is_markdown(body: Body) -> bool:
 
 
 def _bounded(found: Read) -> Read:
-    """Never longer than what a process tells.
+    """Never longer than what is read of a page.
 
     Raises:
         NotReadable: nothing is left.
@@ -59,4 +56,4 @@ def _bounded(found: Read) -> Read:
         return found
     text = raw[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
     headings = tuple(heading for heading in found.headings if heading.start < len(text))
-    return replace(found, markdown=text, headings=headings, truncated=True, notes=(*found.notes, LONGER))
+    return replace(found, markdown=text, headings=headings, notes=(*found.notes, Note("longer")))

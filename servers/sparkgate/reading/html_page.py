@@ -8,7 +8,9 @@ from selectolax.lexbor import LexborHTMLParser
 
 from sparkgate.reading.links import Links
 from sparkgate.reading.markdown import write
+from sparkgate.reading.nesting import is_too_deep
 from sparkgate.reading.nodes import Node
+from sparkgate.reading.notes import Note
 from sparkgate.reading.page import Heading, NotReadable, Read
 from sparkgate.reading.prune import Pruned, prune, size_of
 
@@ -24,9 +26,6 @@ HARDLY_ANY, LITTLE = 60, 400
 LOGIN_CHARS = 300
 MUCH_MORE = 3
 """What stands around is read too when there is so many times as much text with it."""
-SCRIPTED = "looks like the page is built by JavaScript in a browser, so that most of it may be missing"
-LOGIN = "a login form is on the page"
-AROUND = "menus and footers are in the text, since there is hardly anything else"
 _APP_ROOTS = "#root, #app, #__next, #__nuxt, #___gatsby, app-root, [ng-app], [data-reactroot], #svelte, [ng-version]"
 _REFRESH = re.compile(r"\s*\d+\s*[;,]\s*url\s*=\s*[\"']?([^\"'>\s]+)", re.I)
 
@@ -37,23 +36,27 @@ def read_html(text: str, url: str) -> Read:
     """The main part of a page as Markdown.
 
     Raises:
-        NotReadable: it is empty, built by JavaScript, or asks for a login.
+        NotReadable: it is empty, built by JavaScript, asks for a login, or is nested beyond all reason.
     """
+    if is_too_deep(text):
+        raise NotReadable("damaged")
     tree = LexborHTMLParser(text)
     root = tree.body or tree.root
     if root is None or tree.root is None:
         raise NotReadable("empty_page", "nothing")
     markdown, headings, links, pruned = _text(tree, root, url, around=True)
-    notes = [_hidden(pruned.hidden)] if pruned.hidden else []
+    notes = [Note("hidden", pruned.hidden)] if pruned.hidden else []
     if len(markdown) < LITTLE:
         more = _text(tree, root, url, around=False)
         if len(more[0]) > MUCH_MORE * len(markdown):
             markdown, headings, links, pruned = more
-            notes.append(AROUND)
+            notes.append(Note("around"))
+    title = _title(tree, headings)
     if forward := _forward(tree, links, url) if len(markdown) < LITTLE else "":
-        return Read("html", _title(tree, headings), f"{markdown}\n\nThis page sends its reader on to {forward}".strip())
+        told = f"{markdown}\n\nThis page sends its reader on to {forward}".strip()
+        return Read("html", title, told, links=tuple(dict.fromkeys((forward, *links))))
     notes += _doubts(tree, markdown, pruned)
-    return Read("html", _title(tree, headings), markdown, headings, links, _language(tree), notes=tuple(notes))
+    return Read("html", title, markdown, headings, links, tuple(notes))
 
 
 def _text(tree: LexborHTMLParser, root: Node, url: str, *, around: bool) -> Text:
@@ -76,7 +79,7 @@ def _main(root: Node) -> Node:
     return root
 
 
-def _doubts(tree: LexborHTMLParser, markdown: str, pruned: Pruned) -> list[str]:
+def _doubts(tree: LexborHTMLParser, markdown: str, pruned: Pruned) -> list[Note]:
     """What makes one doubt that this is all.
 
     Raises:
@@ -88,9 +91,9 @@ def _doubts(tree: LexborHTMLParser, markdown: str, pruned: Pruned) -> list[str]:
     is_app = pruned.scripts > 0 and tree.css_first(_APP_ROOTS) is not None
     if length < HARDLY_ANY and (is_app or not length):
         raise NotReadable("empty_page", "javascript" if is_app or _wants_script(tree) else "nothing")
-    doubts = [LOGIN] if pruned.password else []
+    doubts = [Note("login")] if pruned.password else []
     if length < LITTLE and pruned.scripts and (is_app or _wants_script(tree)):
-        doubts.append(SCRIPTED)
+        doubts.append(Note("scripted"))
     return doubts
 
 
@@ -104,11 +107,6 @@ def _title(tree: LexborHTMLParser, headings: tuple[Heading, ...]) -> str:
     return told or next((heading.text for heading in headings), "")
 
 
-def _language(tree: LexborHTMLParser) -> str:
-    word = (tree.root.attributes.get("lang") or "").strip() if tree.root is not None else ""
-    return word if re.fullmatch(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}", word) else ""
-
-
 def _forward(tree: LexborHTMLParser, links: tuple[str, ...], url: str) -> str:
     """Where a page without text of its own sends its reader."""
     for node in tree.css("meta[http-equiv]")[:20]:
@@ -117,7 +115,3 @@ def _forward(tree: LexborHTMLParser, links: tuple[str, ...], url: str) -> str:
             if match and (target := Links(url).absolute(match[1])):
                 return target
     return ""
-
-
-def _hidden(count: int) -> str:
-    return f"{count} hidden {'part' if count == 1 else 'parts'} of the page, which nobody sees, left out"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from sparkgate.reading.page import MAX_LINK_CHARS, MAX_LINKS
+from sparkgate.reading.page import MAX_LINK_CHARS, MAX_LINKS, MAX_LINKS_CHARS
+
+LINK = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.I)
 
 
 class Links:
@@ -14,6 +17,7 @@ class Links:
         self.base = base
         self._own = urldefrag(base).url if _is_web(base) else base
         self._found: dict[str, None] = {}
+        self._left = MAX_LINKS_CHARS
 
     def based_on(self, href: str) -> None:
         """The page says that its addresses are relative to this one."""
@@ -22,8 +26,9 @@ class Links:
     def add(self, href: str | None) -> None:
         if href and len(self._found) < MAX_LINKS and not href.startswith("#"):
             url = self.absolute(href)
-            if url and url != self._own:
+            if url and url != self._own and url not in self._found and len(url) <= self._left:
                 self._found[url] = None
+                self._left -= len(url)
 
     def absolute(self, href: str) -> str:
         """An address against that of the page, without fragment; "" when it leads nowhere on the web."""
@@ -43,4 +48,4 @@ def _is_web(url: str) -> bool:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+    return LINK.fullmatch(url) is not None and bool(parts.netloc)

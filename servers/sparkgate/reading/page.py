@@ -1,17 +1,18 @@
-"""What is asked of a reading process and what it finds; plain data, as it passes between the two sides."""
+"""What a page is and what it says, and in which words it is told that it says nothing."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal
+
+from sparkgate.reading.notes import Note
 
 Kind = Literal["html", "pdf", "json", "xml", "text"]
-_KINDS: tuple[Kind, ...] = get_args(Kind)
 MAX_TEXT_BYTES = 1_400_000
 """Longest text of a page, in UTF-8."""
-MAX_LINKS, MAX_LINK_CHARS = 500, 1000
+MAX_LINKS, MAX_LINK_CHARS, MAX_LINKS_CHARS = 500, 1000, 200_000
+"""How many, and characters of one and of all together."""
 MAX_HEADINGS, MAX_HEADING_CHARS = 2000, 200
 MAX_TITLE_CHARS = 300
 
@@ -31,7 +32,25 @@ WHY_EMPTY: Mapping[str, str] = {
     "javascript": "JavaScript builds it in a browser, which is not run here",
     "nothing": "there is nothing in it",
 }
-_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,80}")
+_OTHER_TYPE = "a file of an unknown type"
+_FAMILIES: Mapping[str, str] = {"image": "a picture", "audio": "sound", "video": "a film", "font": "a font"}
+_TYPE_NAMES = (
+    "image/png image/jpeg image/gif image/webp image/avif image/bmp image/tiff image/x-icon image/heic audio/ogg"
+    " audio/mpeg audio/flac audio/wav audio/x-wav audio/aac audio/mp4 video/webm video/mp4 video/mpeg video/ogg"
+    " video/quicktime font/woff font/woff2 font/ttf font/otf application/zip application/gzip application/x-gzip"
+    " application/x-tar application/x-bzip2 application/x-xz application/zstd application/x-7z-compressed"
+    " application/vnd.rar application/x-executable application/java-vm application/java-archive application/wasm"
+    " application/vnd.sqlite3 application/x-ole-storage application/msword application/vnd.ms-excel"
+    " application/vnd.ms-powerpoint application/vnd.oasis.opendocument.text application/epub+zip"
+    " application/vnd.oasis.opendocument.spreadsheet application/vnd.oasis.opendocument.presentation"
+    " application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    " application/vnd.openxmlformats-officedocument.presentationml.presentation"
+    " application/vnd.android.package-archive application/vnd.debian.binary-package application/x-rpm"
+    " application/x-iso9660-image application/x-apple-diskimage application/x-msdownload"
+)
+_TYPES = frozenset(_TYPE_NAMES.split())
+"""Types that are told by their name; any other name is the word of a stranger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +85,7 @@ class Read:
         markdown: the text; pictures are in it by their description only, links by their words only.
         headings: in the order of the page.
         links: absolute http(s) addresses in the order of the page, each once, without fragment, at most `MAX_LINKS`.
-        language: as the page names it, such as "en-GB"; "" when it does not.
-        charset: the name of the codec it was decoded with; "" for a PDF.
-        notes: what was left out or lost on the way, one sentence each, in our words.
-        truncated: the text goes on beyond `MAX_TEXT_BYTES`.
+        notes: what was left out or lost on the way.
     """
 
     kind: Kind
@@ -77,10 +93,7 @@ class Read:
     markdown: str
     headings: tuple[Heading, ...] = ()
     links: tuple[str, ...] = ()
-    language: str = ""
-    charset: str = ""
-    notes: tuple[str, ...] = ()
-    truncated: bool = False
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +106,9 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a robots.txt says of one address and one user agent; `crawl_delay_s` is None when it names none."""
+    """What a robots.txt says of one address and one user agent."""
 
     allowed: bool
-    crawl_delay_s: float | None
 
 
 class NotReadable(Exception):
@@ -115,40 +127,9 @@ class NotReadable(Exception):
 def unreadable(code: object, detail: object = "") -> Unreadable:
     """The answer in words; a code or a detail that is not ours is told as a failure, or not at all."""
     known = code if isinstance(code, str) and code in MESSAGES else "reader_failed"
-    kind = detail if isinstance(detail, str) and _TYPE.fullmatch(detail) else "a file of an unknown type"
     why = WHY_EMPTY.get(str(detail), WHY_EMPTY["nothing"])
-    return Unreadable(known, MESSAGES[known].format(type=kind, why=why))
+    return Unreadable(known, MESSAGES[known].format(type=_type_of(str(detail)), why=why))
 
 
-def to_json(read: Read) -> dict[str, Any]:
-    return asdict(read)
-
-
-def from_json(told: Mapping[str, Any]) -> Read:
-    """A Read from what a process told. It has read foreign data, so its every field is looked at.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    headings = tuple(Heading(int(one["level"]), str(one["text"]), int(one["start"])) for one in _list(told, "headings"))
-    kind = next((name for name in _KINDS if name == told.get("kind")), None)
-    if kind is None or not isinstance(told.get("markdown"), str):
-        raise ValueError("no page")
-    return Read(
-        kind=kind,
-        title=str(told["title"]),
-        markdown=told["markdown"],
-        headings=headings[:MAX_HEADINGS],
-        links=tuple(map(str, _list(told, "links")))[:MAX_LINKS],
-        language=str(told["language"]),
-        charset=str(told["charset"]),
-        notes=tuple(map(str, _list(told, "notes"))),
-        truncated=bool(told["truncated"]),
-    )
-
-
-def _list(told: Mapping[str, Any], name: str) -> list[Any]:
-    value = told.get(name)
-    if not isinstance(value, list):
-        raise ValueError(name)
-    return value
+def _type_of(declared: str) -> str:
+    return declared if declared in _TYPES else _FAMILIES.get(declared.partition("/")[0], _OTHER_TYPE)

@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeVar
 
 from sparkgate.reading.links import Links
+from sparkgate.reading.notes import Note
 from sparkgate.reading.page import MAX_TEXT_BYTES, Heading, NotReadable, Read
 from sparkgate.reading.visible import clean
 
@@ -20,7 +21,6 @@ MAX_PAGES = 100
 FEW_CHARS = 8
 """Characters a page; a PDF with less is one of pictures."""
 MAX_NOTES_OF_PAGE = 200
-LAYOUT = "tables, columns and formulas of the PDF have lost their layout"
 
 
 @dataclass(slots=True)
@@ -136,10 +136,10 @@ def _title(reader: PdfReader) -> str:
     return ""
 
 
-def _notes(text: _Text, total: int) -> tuple[str, ...]:
-    notes = [LAYOUT]
+def _notes(text: _Text, total: int) -> tuple[Note, ...]:
+    notes = [Note("pdf_layout")]
     if text.pages < total:
-        notes.append(f"only {text.pages} of {total} pages of the PDF were read")
+        notes.append(Note("pdf_pages", text.pages, total))
     if text.failed:
-        notes.append(f"{text.failed} {'page' if text.failed == 1 else 'pages'} of the PDF could not be read")
+        notes.append(Note("pdf_failed", text.failed))
     return tuple(notes)

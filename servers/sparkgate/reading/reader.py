@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import asdict
 from typing import Any
 
 import anyio
 
 from sparkgate import log
 from sparkgate.policy.guard import Guard
-from sparkgate.reading.page import Body, Heading, Read, Robots, Unreadable, from_json, unreadable
+from sparkgate.reading.page import Body, Robots, Unreadable, unreadable
+from sparkgate.reading.shown import Asked, Shown, from_json
 
-__all__ = ["Body", "Heading", "Read", "Reader", "Robots", "Unreadable"]
+__all__ = ["Asked", "Body", "Reader", "Robots", "Shown", "Unreadable"]
 
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.reading.worker")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
-MAX_ANSWER_BYTES = 4_000_000
+MAX_ANSWER_BYTES = 1_500_000
 MAX_BODY_BYTES = 64_000_000
 ENDS_S = 0.3
 """So long may a process take from its answer to its end."""
@@ -29,6 +32,8 @@ PARALLEL = 2
 """Pages read at a time; more wait, within their own deadline."""
 ENDINGS: Mapping[int, str] = {-signal.SIGXCPU: "too_slow"}
 """How a process ended that did not answer → what that means."""
+
+NAME, FRAME = re.compile(r"[A-Za-z_]\w{0,60}", re.A), re.compile(r"[\w./-]{1,300}:\d{1,7}", re.A)
 
 Answer = Mapping[str, Any]
 
@@ -53,20 +58,19 @@ class Reader:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def read(self, body: Body, deadline_s: float = 10.0) -> Read | Unreadable:
-        """The text of a page, or why there is none; within `deadline_s` seconds. Never raises on bad luck."""
-        answer = await self._ask({"job": "page", "type": body.content_type, "url": body.url}, body.data, deadline_s)
+    async def read(self, body: Body, asked: Asked, deadline_s: float = 10.0) -> Shown | Unreadable:
+        """What is asked of a page, or why there is no text; within `deadline_s` seconds. Never raises on bad luck."""
+        job = {"job": "page", "type": body.content_type, "url": body.url, "asked": asdict(asked)}
+        answer = await self._ask(job, body.data, deadline_s)
         with suppress(KeyError, TypeError, ValueError):
-            return from_json(answer["read"])
+            return from_json(answer["shown"])
         return unreadable(answer.get("code"), answer.get("detail"))
 
     async def robots(self, data: bytes, url: str, agent: str, deadline_s: float = 5.0) -> Robots | Unreadable:
         """What the robots.txt `data` says of `url` to the user agent `agent`, within `deadline_s` seconds."""
         answer = await self._ask({"job": "robots", "url": url, "agent": agent}, data, deadline_s)
-        delay = answer.get("crawl_delay_s")
-        if isinstance(answer.get("allowed"), bool):
-            return Robots(answer["allowed"], float(delay) if isinstance(delay, int | float) else None)
-        return unreadable(answer.get("code"))
+        allowed = answer.get("allowed")
+        return Robots(allowed) if isinstance(allowed, bool) else unreadable(answer.get("code"))
 
     @property
     def is_warm(self) -> bool:
@@ -156,14 +160,22 @@ async def _exchange(process: Process, header: Mapping[str, Any], data: bytes) ->
 def _understood(line: bytes) -> Answer:
     try:
         answer = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
         log.error("page_answer", size_bytes=len(line))
         return {"code": "reader_failed"}
-    if fault := answer.get("fault"):
-        log.error("page_fault", **fault)
+    if "fault" in answer:
+        log.error("page_fault", **_fault(answer["fault"]))
     return answer
+
+
+def _fault(told: object) -> dict[str, Any]:
+    """Type and place of an exception as the process told them, unless they are anything else."""
+    told = told if isinstance(told, dict) else {}
+    kind, frames = str(told.get("exception", "")), told.get("frames")
+    places = [str(one) for one in frames[:4]] if isinstance(frames, list) else []
+    return {"exception": kind if NAME.fullmatch(kind) else "unknown", "frames": list(filter(FRAME.fullmatch, places))}
 
 
 async def _end(process: Process) -> None:

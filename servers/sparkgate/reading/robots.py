@@ -9,8 +9,8 @@ MAX_BYTES = 512_000
 
 
 def verdict(data: bytes, url: str, agent: str) -> dict[str, Any]:
-    """`allowed` and `crawl_delay_s` (seconds or None) of a URL and a user agent."""
+    """`allowed`: whether a user agent may ask for a URL."""
     from protego import Protego
 
     rules = Protego.parse(data[:MAX_BYTES].decode("utf-8-sig", "replace"))
-    return {"allowed": rules.can_fetch(url, agent), "crawl_delay_s": rules.crawl_delay(agent)}
+    return {"allowed": rules.can_fetch(url, agent)}

@@ -9,14 +9,13 @@ from selectolax.lexbor import LexborHTMLParser
 
 from sparkgate.reading.links import Links
 from sparkgate.reading.markdown import write
+from sparkgate.reading.notes import Note
 from sparkgate.reading.page import MAX_TEXT_BYTES, Heading, Read
 from sparkgate.reading.prune import prune
 from sparkgate.reading.visible import clean
 from sparkgate.reading.xml_tree import DeclaresEntities, Element, NotWellFormed, parse
 
 MAX_ENTRIES, SUMMARY_CHARS, MAX_INDENT = 200, 1500, 20
-ENTITIES = "it declares entities of its own, which are not put in; it is shown as it came"
-BROKEN = "declared as XML and not well-formed, so it is shown as it came"
 
 
 def read_xml(text: str, url: str) -> Read:
@@ -24,9 +23,9 @@ def read_xml(text: str, url: str) -> Read:
     try:
         root = parse(text)
     except DeclaresEntities:
-        return Read("xml", "", text, notes=(ENTITIES,))
+        return Read("xml", "", text, notes=(Note("xml_entities"),))
     except NotWellFormed:
-        return Read("xml", "", text, notes=(BROKEN,))
+        return Read("xml", "", text, notes=(Note("xml_broken"),))
     entries = list(_entries(root))
     return _feed(root, entries, url) if entries else _document(root, url)
 
@@ -50,8 +49,7 @@ def _feed(root: Element, entries: list[Element], url: str) -> Read:
         piece = f"## {name}\n\n{_about(entry, links)}"
         pieces.append(piece)
         size += len(piece)
-    left = f"only {MAX_ENTRIES} of {len(entries)} entries of the feed are shown"
-    notes = (left,) if len(entries) > MAX_ENTRIES else ()
+    notes = (Note("feed", MAX_ENTRIES, len(entries)),) if len(entries) > MAX_ENTRIES else ()
     return Read("xml", title, "".join(pieces), tuple(headings), links.all(), notes=notes)
 
 

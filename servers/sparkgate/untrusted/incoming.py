@@ -36,14 +36,16 @@ class Incoming:
     def part(self, removed: strip.Removed | None = None) -> Incoming:
         """For text that may not be shown in the end: same boundary, own counts."""
         part = Incoming(self.boundary)
-        part.removed.update(removed or {})
+        if removed:
+            part.removed.update(removed)
         return part
 
     def take(self, parts: Iterable[Incoming]) -> Self:
         """Count what was done to these parts as well."""
         for part in parts:
-            self.removed.update(part.removed)
-            self.marked_as.update(part.marked_as)
+            if part.removed or part.marked_as:
+                self.removed.update(part.removed)
+                self.marked_as.update(part.marked_as)
             self.forged += part.forged
             self.tokens += part.tokens
             self.unread += part.unread
@@ -59,15 +61,17 @@ class Incoming:
 
     def marked(self, text: str) -> str:
         """Without the boundary, and with a mark before each phrase that looks like an instruction to a model."""
-        text, times = without(text, self.boundary)
-        self.forged += times
+        if self.boundary.lower() in text.lower():
+            text, times = without(text, self.boundary)
+            self.forged += times
         text, times = quoted(text) if ADDRESS.fullmatch(text) else broken(self._with_marks(text))
         self.tokens += times
         return text
 
     def _with_marks(self, text: str) -> str:
         marked = mark(text)
-        self.marked_as.update(marked.families)
+        if marked.families:
+            self.marked_as.update(marked.families)
         self.unread += not marked.whole
         return marked.text
 

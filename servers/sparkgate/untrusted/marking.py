@@ -15,6 +15,8 @@ PATIENCE_S = 2.0
 """For one text; 100 KB of an ordinary page take a twentieth of it."""
 NEAR_CHARS = 40
 """A phrase so close behind another needs no mark of its own."""
+KEPT_CHARS, MOST_KEPT = 2000, 1000
+"""Texts no longer than that are remembered, so many: what is found again need not be looked through again."""
 MOST = 40
 """Marks in one text: who repeats a phrase a thousand times does not get a thousand marks."""
 
@@ -28,14 +30,31 @@ class Marked:
     whole: bool = True
 
 
-def mark(text: str, book: Phrasebook | None = None, patience_s: float = PATIENCE_S) -> Marked:
-    """A phrase that has a mark already gets no other."""
+_kept: dict[str, Marked] = {}
+
+
+def mark(text: str) -> Marked:
+    """By the rules that come with sparkgate. A phrase that has a mark already gets no other."""
+    if kept := _kept.get(text):
+        return kept
+    marked = mark_by(shipped(), text)
+    if marked.whole and len(text) <= KEPT_CHARS:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        _kept[text] = marked
+    return marked
+
+
+def mark_by(book: Phrasebook, text: str, patience_s: float = PATIENCE_S) -> Marked:
+    """The same by any rules."""
     found: list[tuple[int, int, str]] = []
     whole = True
     try:
-        found.extend(_find(text, book or shipped(), monotonic() + patience_s))
+        found.extend(_find(text, book, monotonic() + patience_s))
     except TimeoutError:
         whole = False
+    if not found:
+        return Marked(text, Counter(), whole)
     places = list(_apart(text, sorted(found)))
     parts, last = [], 0
     for start, _ in places:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -26,6 +27,7 @@ BEFORE_CHARS, AFTER_CHARS = 160, 320
 TEXTS = ("id", "why")
 LISTS = ("keywords", "patterns", "hits", "clean")
 
+_making = Lock()
 _SLOT = regex.compile(r"\{([a-z_]+)\}")
 _GAP = r"(?:[[\W--[.!?\u3002]]_]{1,6}+)"
 _BEGINS, _ENDS = regex.compile(r"[a-z\p{Cyrillic}({]"), regex.compile(r"[a-z\p{Cyrillic})}]")
@@ -101,9 +103,14 @@ def _matches(phrase: Phrase, text: str, start: int, end: int, deadline: float) -
         yield Hit(phrase, *match.span())
 
 
-@cache
 def shipped() -> Phrasebook:
-    """The rules that come with sparkgate."""
+    """The rules that come with sparkgate; who asks while they are made waits for them."""
+    with _making:
+        return _shipped()
+
+
+@cache
+def _shipped() -> Phrasebook:
     return Phrasebook(tuple(load(sorted(SHIPPED.glob("*.toml")))))
 
 

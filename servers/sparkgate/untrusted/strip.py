@@ -28,6 +28,8 @@ _NEVER_SPELLING = regex.compile(
     r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}--[\t\n\u200c\u200d\ufe0e\ufe0f\U000e0020-\U000e007f]]+",
     regex.VERSION1,
 )
+_PRINTED = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Of those that nobody sees, the ones that Python takes for printable."""
 _FACE = regex.compile(r"[\p{Emoji}\p{So}\p{Sm}\u203c\u2049\ufe0f]")
 _JOINING = regex.compile(
     r"[[\p{Arabic}\p{Syriac}\p{Mongolian}[\u0900-\u0dff][\u1780-\u17ff]]&&[\p{L}\p{M}]]", regex.VERSION1
@@ -48,7 +50,7 @@ _OTHER = "other invisible character"
 
 def block(text: str, removed: Removed) -> str:
     """The text with its lines and tabs, and without what nobody sees. Every end of a line is a line feed."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or not _PRINTED.search(text)):
         return text
     text = _BREAK.sub("\n", text)
     for pattern, kind, instead in (

@@ -26,4 +26,4 @@ def quoted(address: str) -> tuple[str, int]:
 
 def broken(text: str) -> tuple[str, int]:
     """The text with a blank in each such token, and how many there were."""
-    return _TOKEN.subn(lambda sign: f"{sign[0]} ", text)
+    return _TOKEN.subn(lambda sign: f"{sign[0]} ", text) if "<" in text or "[" in text else (text, 0)

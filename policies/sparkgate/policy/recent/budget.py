@@ -140,6 +140,12 @@ class Budget:
             self._spend(lanes, destination, wanted, now_s)
         return None
 
+    def give_back(self, lanes: Sequence[str], destination: str, text: str, now_s: float) -> None:
+        """A text that was taken and did not leave."""
+        spent = Spent.on(text)
+        with self._lock:
+            self._spend(lanes, destination, Spent(-spent.queries, -spent.bytes, -spent.bits), now_s)
+
     def remember(self, lanes: Sequence[str], destination: str, text: str, at_s: float) -> None:
         """What left before, the oldest first: what the log tells after a restart."""
         with self._lock:
