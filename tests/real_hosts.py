@@ -2,6 +2,7 @@
 
     hermes()        the `hermes` program
     openclaw()      the `openclaw` program and the folder its Node.js is in, which has to be on PATH
+    from_npm(name)  the same of other hosts that npm brings
 
 A folder is complete when its marker file is there, which is written last: an install that was killed is done anew, and
 one that is complete is taken as it is.
@@ -20,13 +21,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from box import Box
 
 INSTALL_PATIENCE_S = 900.0
+HOST_PATIENCE_S = 120.0
 HERMES_VERSION = "0.19.0"
 HERMES_PYTHONS = ("3.11", "3.12", "3.13")
 OPENCLAW_VERSION = "2026.9.6"
 NODE_VERSION = "24.21.0"
 """OpenClaw wants a newer Node.js than distributions have."""
+
+FROM_NPM = {
+    "claude": ("@anthropic-ai/claude-code", "2.1.332"),
+    "codex": ("@openai/codex", "0.171.0"),
+    "opencode": ("opencode-ai", "1.18.33"),
+    "qwen": ("@qwen-code/qwen-code", "0.24.4"),
+    "gemini": ("@google/gemini-cli", "0.61.0"),
+}
+"""Name of a program → its package, and the version of that."""
 
 OFFLINE = {
     "HTTP_PROXY": "http://127.0.0.1:9",
@@ -43,6 +55,36 @@ class Program:
 
     executable: Path
     path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A host's command that has ended; as text, all there is to know when an assertion fails."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    errors: str
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.argv)} -> {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.errors}"
+
+
+def run(box: Box, program: Program, *arguments: str) -> Ended:
+    """A host's command, to its end. Output goes to files, which no surviving grandchild can hold open for us."""
+    out, errors = box.root / "host.out", box.root / "host.err"
+    argv = (str(program.executable), *arguments)
+    environment = on_path(program.path, box.environment | OFFLINE)
+    with out.open("wb") as to_out, errors.open("wb") as to_errors:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_errors, env=environment, cwd=box.root
+        )
+        try:
+            code = process.wait(HOST_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+    return Ended(argv, code, out.read_text(errors="replace"), errors.read_text(errors="replace"))
 
 
 def cache_folder() -> Path:
@@ -64,23 +106,37 @@ def hermes() -> Program:
 
 
 def openclaw() -> Program:
-    """OpenClaw and a Node.js for it; skips where there is no npm to install them with."""
+    """OpenClaw and the Node.js it wants; skips where there is no npm to install them with."""
+    return _of_npm("openclaw", f"openclaw-{OPENCLAW_VERSION}-node{NODE_VERSION}", f"openclaw@{OPENCLAW_VERSION}")
+
+
+def from_npm(name: str) -> Program:
+    """A host of `FROM_NPM`; skips where there is no npm to install it with."""
+    package, version = FROM_NPM[name]
+    return _of_npm(name, f"{name}-{version}-node{NODE_VERSION}", f"{package}@{version}")
+
+
+def _of_npm(name: str, folder: str, package: str) -> Program:
+    """A program in a folder of its own, installed with the Node.js that it is run with."""
+    node = _npm(f"node-{NODE_VERSION}", f"node@{NODE_VERSION}") / "node" / "bin"
+    return Program(_npm(folder, package, path=node) / ".bin" / name, node)
+
+
+def _npm(name: str, package: str, *, path: Path | None = None) -> Path:
+    """The folder of modules that holds `package`, in the folder `name` of the cache."""
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("OpenClaw is installed with npm, and there is none on PATH (it comes with Node.js)")
-    folder = cache_folder() / f"openclaw-{OPENCLAW_VERSION}-node{NODE_VERSION}"
-    modules = folder / "node_modules"
-    node = modules / "node" / "bin"
+        pytest.skip(f"{package} is installed with npm, and there is none on PATH (it comes with Node.js)")
+    folder = cache_folder() / name
 
     def build() -> None:
         downloads = folder / "downloads"
         install = [npm, "install", "--prefix", str(folder), "--cache", str(downloads), "--no-audit", "--no-fund"]
-        _run([*install, f"node@{NODE_VERSION}"])
-        _run([*install, f"openclaw@{OPENCLAW_VERSION}"], path=node)
+        _run([*install, package], path=path)
         shutil.rmtree(downloads)
 
     _installed(folder, build)
-    return Program(modules / ".bin" / "openclaw", node)
+    return folder / "node_modules"
 
 
 def _installed(folder: Path, build: Callable[[], None]) -> None:

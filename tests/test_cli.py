@@ -211,11 +211,12 @@ def test_a_typo_in_the_configuration_is_named_by_every_command(box: Box, command
     assert "did you mean 'idle_minutes'" in run.stderr and "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize("name", sorted(HOSTS))
+@pytest.mark.parametrize("name", ["hermes", "openclaw", "codex", "goose"])
 def test_register_prints_an_entry_that_starts_the_server(box: Box, name: str) -> None:
+    """One host of each notation; every host's text is read again in test_hosts.py."""
     run = box.command("register", "--print", name)
     assert sys.executable in run.stdout and "sparkgate.stdio" in run.stdout
-    assert HOSTS[name].file in run.stderr
+    assert HOSTS[name].title in run.stderr and HOSTS[name].after in run.stderr
     elsewhere = box.command("register", "--print", name, "--config", str(box.root / "my.toml"))
     assert str(box.root / "my.toml") in elsewhere.stdout and "--config" not in run.stdout
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ import pytest
 import real_searxng
 import scripted_model
 from box import Box, a_box
-from real_hosts import OFFLINE, Program, hermes, on_path, openclaw
+from real_hosts import Ended, Program, hermes, openclaw, run
 from scripted_model import ScriptedModel
 
 from sparkgate.policy.samples import fill
@@ -27,25 +26,11 @@ from sparkgate.policy.trail.read import read_rows
 
 pytestmark = pytest.mark.host
 
-HOST_PATIENCE_S = 120.0
 CLEAN = "vllm mtp flag"
 TOKEN = fill("hf_{mixed:34}")
 WITH_A_SECRET = tuple(f"why does {TOKEN} give {status}" for status in (401, 403, 429))
 CALLS_ITSELF = {"hermes": ("hermes", "mcp 0.1.0"), "openclaw": ("openclaw", "openclaw-bundle-mcp 0.0.0")}
 """The name in the entry, and the clientInfo of each host. Hermes gives that of the SDK it is built with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A host's command that has ended; as text, all there is to know when an assertion fails."""
-
-    argv: tuple[str, ...]
-    code: int
-    out: str
-    errors: str
-
-    def __str__(self) -> str:
-        return f"{' '.join(self.argv)} -> {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.errors}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +48,6 @@ class Turn:
     asked: list[str]
     callers: list[str]
     written: bytes
-
-
-def run(box: Box, program: Program, *arguments: str) -> Ended:
-    """A host's command, to its end. Output goes to files, which no surviving grandchild can hold open for us."""
-    out, errors = box.root / "host.out", box.root / "host.err"
-    argv = (str(program.executable), *arguments)
-    environment = on_path(program.path, box.environment | OFFLINE)
-    with out.open("wb") as to_out, errors.open("wb") as to_errors:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_errors, env=environment, cwd=box.root
-        )
-        try:
-            code = process.wait(HOST_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-    return Ended(argv, code, out.read_text(errors="replace"), errors.read_text(errors="replace"))
 
 
 def entry(box: Box, *arguments: str) -> str:

@@ -18,16 +18,12 @@ from sparkgate.clients.output import fail
 from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
-    from sparkgate.policy.trail.read import Filter
+    from sparkgate.policy.audit import NEVER_LEFT
+from sparkgate.policy.trail.read import Filter
 
 LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "fields", "findings", "outcome")
 COLUMNS = (("id", 0), ("at", 0), ("host", 0), ("verdict", 0), ("what left", 3), ("rules", 2), ("outcome", 0))
 """Name of a column and its share of the width that is left; 0 means as wide as its text."""
-NEVER_LEFT = frozenset(
-    {"connect", "name_lookup", "refused", "refused_by_guard", "special_address", "exhausted", "bad_url", "ca_file"}
-    | {"cached", "certificate"}
-)
-"""Outcomes after which the destination has seen nothing."""
 COLOURS = {"allow": "green", "redact": "yellow", "block": "red"}
 Command = TypeVar("Command", bound=Callable[..., None])
 

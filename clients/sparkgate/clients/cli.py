@@ -20,6 +20,8 @@ COMMANDS: dict[str, str] = {
     "engine": "sparkgate.clients.engine:engine",
     "bench": "sparkgate.clients.bench:bench",
     "register": "sparkgate.clients.register:register",
+    "unregister": "sparkgate.clients.unregister:unregister",
+    "doctor": "sparkgate.clients.doctor:doctor",
     "config": "sparkgate.clients.config:config",
     "tour": "sparkgate.clients.tour:tour",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkgate import paths
@@ -19,17 +19,6 @@ class Launch:
     server: str
     command: str
     arguments: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One host program: `snippet` turns launches into the text to paste into `file`; `advice` follows it."""
-
-    name: str
-    title: str
-    file: str
-    snippet: Callable[[tuple[Launch, ...]], str]
-    advice: str
 
 
 def launches(host: str, config: str, toolsets: Sequence[str]) -> tuple[Launch, ...]:

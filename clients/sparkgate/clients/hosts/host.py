@@ -11,6 +11,7 @@ from sparkgate.clients.hosts.entry import Launch
 
 Format = Literal["json", "jsonc", "json5", "yaml", "toml"]
 System = Literal["linux", "darwin", "windows"]
+How = Literal["file", "command", "print"]
 Data = Mapping[str, Any]
 """A configuration file as it parses."""
 
@@ -22,6 +23,8 @@ class Where:
     home: Path
     environment: Mapping[str, str]
     system: System = "linux"
+    project: Path | None = None
+    """A folder of work, for hosts that also read a file there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,10 @@ class Target:
 
     Attributes:
         file: where it is or would be; it may be missing where its folder is there.
-        key: names that lead to the table of servers in it, from the outside in.
+        key: names that lead to the table of servers in it, from the outside in; empty where it has none.
         folder: of the host; one that is missing means that the host is not installed, and it is never made.
         profile: name of a profile or scope; "" for the usual one.
+        how: to change this one; "" as its host says.
     """
 
     file: Path
@@ -40,6 +44,7 @@ class Target:
     key: tuple[str, ...]
     folder: Path
     profile: str = ""
+    how: How | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Something in the host's configuration that keeps our tools from its model."""
+    """Something in the host's configuration that keeps our tools from its model.
+
+    Attributes:
+        certain: False where it does so only at times.
+    """
 
     code: str
     what: str
     way_out: str
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +75,37 @@ class Door:
 
     Attributes:
         changes: what closes it in the same file; empty where only a person or confinement can.
+        confine: nothing but confinement of the whole host closes it, as with a shell.
     """
 
     code: str
     what: str
     way_out: str
     changes: tuple[Change, ...] = ()
+    confine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The host's own program for its list of servers, as argument vectors."""
+
+    add: Callable[[Launch], tuple[str, ...]]
+    remove: Callable[[str], tuple[str, ...]]
+    show: Callable[[str], tuple[str, ...]]
 
 
 def nothing(*_: object) -> Sequence[Any]:
     """No gate, no door that is known."""
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another file of a host, without our entry, that hides our tools or holds its doors. Changes go to that file."""
+
+    targets: Callable[[Where], Sequence[Target]]
+    gates: Callable[[Data, Sequence[str]], Sequence[Gate]] = nothing
+    doors: Callable[[Data], Sequence[Door]] = nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +124,15 @@ class Host:
         grace_s: how long it waits for tools before its model goes on without them; None when it waits.
         call_s: how long it waits for one call; None when for ever.
         max_tool_name: characters of a whole tool name; None when nothing is known.
+        max_description: characters of what a tool says of itself; None when nothing is known.
         after: what to do so that it takes a new entry.
         how: whether we edit its file, tell a command of its own, or print only, with `why` we do not edit.
-        seen: how we know all this: "run" or "read".
+        seen: how we know all this: "run" it, "read" its code, or "told" by its documentation and reports.
+        around: environment of the host → what hides our tools there.
+        beside: its other files that count.
+        commands: its own program, where `how` is "command".
+        minds: what a person should know before, one sentence each.
+        instead: text to print for a host that cannot start our servers.
     """
 
     name: str
@@ -114,6 +150,12 @@ class Host:
     grace_s: float | None = None
     call_s: float | None = 60.0
     max_tool_name: int | None = 64
-    how: Literal["file", "command", "print"] = "file"
+    max_description: int | None = None
+    how: How = "file"
     why: str = ""
     binaries: tuple[str, ...] = field(default=())
+    around: Callable[[Mapping[str, str]], Sequence[Gate]] = nothing
+    beside: tuple[Beside, ...] = ()
+    commands: Commands | None = None
+    minds: tuple[str, ...] = ()
+    instead: str = ""

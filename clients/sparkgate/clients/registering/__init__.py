@@ -1,0 +1,1 @@
+"""Putting our entries into the files of hosts, and taking them out again, without touching anything else there."""

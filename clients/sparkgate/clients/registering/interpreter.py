@@ -1,0 +1,25 @@
+"""Whether the interpreter that an entry names will still be there tomorrow."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+CACHED = (
+    (re.compile(r"/uv/(?:archive|environments|builds)-"), "uv keeps it in its cache"),
+    (re.compile(r"/pipx/(?:\.cache|cache)/|/\.cache/pipx/"), "pipx keeps it in its cache"),
+    (re.compile(r"/\.(?:tox|nox)/"), "a test run has made it"),
+)
+"""Part of a path → why another program takes it away unasked."""
+TEMPORARY = re.compile(r"^/(?:private/)?(?:var/)?tmp/|^/(?:private/)?var/folders/|^/dev/shm/")
+
+
+def passing(interpreter: str) -> str:
+    """Why another program will take this interpreter away; "" when nothing says so."""
+    return next((why for pattern, why in CACHED if pattern.search(interpreter)), "")
+
+
+def is_temporary(interpreter: str) -> bool:
+    """Whether it lies where a machine may clean up when it starts; whoever put it there may know that."""
+    return bool(TEMPORARY.search(interpreter)) or Path(interpreter).is_relative_to(tempfile.gettempdir())
