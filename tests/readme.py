@@ -10,12 +10,16 @@ from pathlib import Path
 
 from recorded_engine import recording
 
+from sparkgate.clients.hosts import HOSTS
+from sparkgate.clients.hosts.host import Where
 from sparkgate.engine_settings import NEEDS, EngineSettings
 from sparkgate.engines import ENGINES
 from sparkgate.engines.spec import Engine
 from sparkgate.measure.plan import KINDS
+from sparkgate.page_problems import PROBLEMS as PAGE_PROBLEMS
 from sparkgate.policy.rules import shipped
 from sparkgate.policy.syntax import FORMS
+from sparkgate.reading.page import MESSAGES
 from sparkgate.runtimes import RUNTIMES
 from sparkgate.searxng import PROBLEMS
 from sparkgate.settings import Settings, rows
@@ -103,12 +107,29 @@ def syntax_table() -> str:
     return "\n".join(lines)
 
 
+def hosts_table() -> str:
+    """Each host with the file of its usual profile, and how we know what we know of it."""
+    how = {"file": "edits it", "command": "by its own command", "print": "explains only"}
+    lines = ["| host | its file on Linux | `register` | known from |", "|---|---|---|---|"]
+    for host in HOSTS.values():
+        file = str(host.targets(Where(Path("/home/you"), {}))[0].file).replace("/home/you", "~")
+        page = f"[{host.title}](.publish/hosts/{host.name}.md)"
+        lines.append(f"| {page} | `{file}` | {how[host.how]} | {SEEN[host.seen]} |")
+    return "\n".join(lines)
+
+
+SEEN = {"run": "running it", "read": "its code", "told": "documentation and reports"}
+
+
 def codes_list() -> str:
     own = ("blocked", "log_unavailable", "config_error", "policy_error", "empty_query", "query_too_long")
     arguments = ("invalid_argument", "missing_argument", "unknown_argument", "unknown_tool")
-    return ", ".join(f"`{code}`" for code in (*own, *arguments, *PROBLEMS)) + "."
+    pages = (*PAGE_PROBLEMS, *WEB_ADDRESS_CODES, *MESSAGES)
+    return ", ".join(f"`{code}`" for code in dict.fromkeys((*own, *arguments, *PROBLEMS, *pages))) + "."
 
 
+WEB_ADDRESS_CODES = ("bad_address", "scheme", "user_info", "port", "inner_name", "special_address", "too_long")
+"""Codes of `policy.web_address.BadAddress`, as read_page tells them."""
 TABLES: dict[str, Callable[[], str]] = {
     "promises": promises_table,
     "settings": settings_table,
@@ -118,6 +139,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rules": rules_table,
     "syntax": syntax_table,
     "codes": codes_list,
+    "hosts": hosts_table,
 }
 
 

@@ -24,7 +24,7 @@ import pytest
 from box import Box
 
 INSTALL_PATIENCE_S = 900.0
-HOST_PATIENCE_S = 120.0
+HOST_PATIENCE_S = 240.0
 HERMES_VERSION = "0.19.0"
 HERMES_PYTHONS = ("3.11", "3.12", "3.13")
 OPENCLAW_VERSION = "2026.9.6"
@@ -85,6 +85,15 @@ def run(box: Box, program: Program, *arguments: str) -> Ended:
             process.kill()
             code = process.wait()
     return Ended(argv, code, out.read_text(errors="replace"), errors.read_text(errors="replace"))
+
+
+def listed_tools(box: Box) -> list[str]:
+    """The tools of the search server, asked for without any host."""
+    host = box.host()
+    host.initialize()
+    tools = host.ask("tools/list")["result"]["tools"]
+    host.close()
+    return [tool["name"] for tool in tools]
 
 
 def cache_folder() -> Path:

@@ -18,7 +18,7 @@ import pytest
 import real_searxng
 import scripted_model
 from box import Box, a_box
-from real_hosts import Ended, Program, hermes, openclaw, run
+from real_hosts import Ended, Program, hermes, listed_tools, openclaw, run
 from scripted_model import ScriptedModel
 
 from sparkgate.policy.samples import fill
@@ -150,15 +150,6 @@ def set_up_for_openclaw() -> Iterator[Box]:
         box.use("http://127.0.0.1:9")
         set_up_openclaw(box, "http://127.0.0.1:9/v1")
         yield box
-
-
-def listed_tools(box: Box) -> list[str]:
-    """The tools of the search server, asked for without any host."""
-    host = box.host()
-    host.initialize()
-    tools = host.ask("tools/list")["result"]["tools"]
-    host.close()
-    return [tool["name"] for tool in tools]
 
 
 def only_row(turn: Turn) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from ssl import SSLContext, SSLError
+from ssl import SSLCertVerificationError, SSLContext, SSLError
 from time import perf_counter
 
 import anyio
@@ -19,7 +19,15 @@ import httpx
 from sparkgate.policy.answer_cache import Answer, AnswerCache
 from sparkgate.policy.audit import AuditLog, Intent, LogUnavailable, Outcome
 from sparkgate.policy.decision import Decision
-from sparkgate.policy.failures import BadUrl, NoAuthorities, NotInTime, NotPublic, Unreachable, failure_kind
+from sparkgate.policy.failures import (
+    BadCertificate,
+    BadUrl,
+    NoAuthorities,
+    NotInTime,
+    NotPublic,
+    Unreachable,
+    failure_kind,
+)
 from sparkgate.policy.finding import Where
 from sparkgate.policy.guard import Guard, canonical
 from sparkgate.policy.http_exchange import exchange, written
@@ -264,6 +272,8 @@ async def _connection(
             reader, writer = await asyncio.open_connection(*place, ssl=tls, server_hostname=name if tls else None)
     except TimeoutError as error:
         raise NotInTime from error
+    except SSLCertVerificationError as error:
+        raise BadCertificate from error
     except OSError as error:
         raise Unreachable from error
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import zlib
-from ssl import SSLCertVerificationError
 
 import h11
 
@@ -16,6 +15,10 @@ from sparkgate.policy.response import TooLarge
 
 class NoAuthorities(Exception):
     """The file of authorities cannot be read, or is none."""
+
+
+class BadCertificate(Exception):
+    """The certificate of an address is none that is trusted here."""
 
 
 class BadUrl(Exception):
@@ -39,6 +42,7 @@ FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
     (NotPublic, "special_address"),
     (NoAuthorities, "ca_file"),
+    (BadCertificate, "certificate"),
     (NoPlace, "busy"),
     (TooLarge, "too_large"),
     (NotInTime, "timeout"),
@@ -60,8 +64,6 @@ def failure_kind(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, ConnectionRefusedByPolicy):
             return "refused_by_guard"
-        if isinstance(seen, SSLCertVerificationError):
-            return "certificate"
         if isinstance(seen, OSError) and seen.errno in EXHAUSTED:
             return "exhausted"
         seen = seen.__cause__ or seen.__context__
