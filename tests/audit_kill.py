@@ -154,8 +154,8 @@ def ask_on(host: Host, client: int, stop: threading.Event) -> Told:
     host.initialize()
     turn = 0
     while not stop.is_set():
-        asked = {"name": "web_search", "arguments": {"query": query(client, turn)}}
-        answer = host.ask("tools/call", asked)
+        words = query(client, turn)
+        answer = host.ask("tools/call", {"name": "web_search", "arguments": {"query": words}})
         turn += 1
         if "error" in answer:
             told.kinds["gone"] += 1
@@ -163,7 +163,7 @@ def ask_on(host: Host, client: int, stop: threading.Event) -> Told:
         result: dict[str, Any] = answer["result"]["structuredContent"]
         told.kinds["done" if result["ok"] else result["code"]] += 1
         if result["ok"]:
-            told.done.append(result.get("query", asked["arguments"]["query"]))
+            told.done.append(str(result.get("query", words)))
     return told
 
 

@@ -605,6 +605,21 @@ async def test_a_task_that_is_cancelled_from_outside_is_closed_as_well(door: Doo
     assert door.row()["outcome"] == "cancelled"
 
 
+@pytest.mark.parametrize("outside", [True, False])
+async def test_one_that_is_cancelled_while_it_is_judged_leaves_no_row_that_is_open(
+    door: Door, searxng: FakeSearxng, outside: bool
+) -> None:
+    for pause_s in (0.0, 0.0002, 0.0005, 0.001, 0.002) * 6:
+        with anyio.CancelScope() as scope:
+            task = asyncio.ensure_future(door.send(searxng.url)) if outside else None
+            asyncio.get_running_loop().call_later(pause_s, task.cancel if task else scope.cancel)
+            with contextlib.suppress(asyncio.CancelledError) if outside else contextlib.nullcontext():
+                await (task or door.send(searxng.url))
+    rows = read_rows(door.path, limit=100)
+    assert {row["outcome"] for row in rows} <= {"cancelled", "answered"}
+    assert len(searxng.requests) <= len(rows)
+
+
 async def test_many_sends_at_once_keep_their_texts_and_rows_apart(door: Door, searxng: FakeSearxng) -> None:
     searxng.reply = lambda form: Reply(body=json.dumps(form["q"]).encode())
     found: dict[int, bytes] = {}

@@ -36,7 +36,7 @@ CLEAN = "vllm mtp flag"
 TOKEN = fill("hf_{mixed:34}")
 SEARCH = "sparksearch__web_search"
 FETCH = {"id": "web_fetch", "args": {"url": "http://127.0.0.1:9/"}}
-"""OpenClaw's own way to the web, asked for nothing that exists."""
+"""OpenClaw's own way to the web, asked for what it does not fetch: an address on this machine."""
 
 HERMES_MODEL = f"""\
 model: &local   # the model at home
@@ -277,10 +277,9 @@ def test_the_doors_of_openclaw_are_closed_in_a_file_that_it_accepts_and_its_fetc
     assert known.data("closed")["tools"] == {"deny": ["memory", "group:web"]}
     validated = json.loads(known.looks["validate"].out)
     assert (validated["valid"], validated["warnings"]) == (True, []), known.looks["validate"]
-    unknown = "Unknown tool id: web_fetch"
     fetched = {name: turn.results[1] for name, turn in known.turns.items()}
-    assert unknown not in fetched["open"] and "web_fetch" in fetched["open"], known.turns["open"].ended
-    assert unknown in fetched["shut"], known.turns["shut"].ended
+    assert "private/internal" in fetched["open"], known.turns["open"].ended
+    assert "Unknown tool id: web_fetch" in fetched["shut"], known.turns["shut"].ended
 
 
 # -- what Hermes does to servers that fail, and what it makes of ours

@@ -20,13 +20,6 @@ from sparkgate.results import (
     without_twins,
 )
 
-
-def read_result(item: object, snippet_chars: int) -> Shown | None:
-    """All of one result, if it is one."""
-    found = find_result(item)
-    return found and found.shown(snippet_chars)
-
-
 RESULT = {"title": "T", "url": "https://a.example/1", "content": "S", "engine": "e", "engines": ["e"]}
 TYPED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "paper": (
@@ -263,3 +256,29 @@ def test_lines_of_code_stay_lines_and_hide_nothing() -> None:
 
 def test_text_of_the_web_keeps_what_looks_like_a_tag_and_is_none() -> None:
     assert plain("#include &lt;string.h&gt; and <vector> of <b>T</b>") == "#include <string.h> and <vector> of T"
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("https://a.example/?a=1&section=2&region=eu&copy=3", "https://a.example/?a=1&section=2&region=eu&copy=3"),
+        ("https://a.example/x&lt;y", "https://a.example/x&lt;y"),
+        ("https://a.example/<b>bold</b>", "https://a.example/<b>bold</b>"),
+        (" https://a.example/x y ", "https://a.example/x%20y"),
+        ("https://a.example/a\u200bb\u202ec\nd", "https://a.example/a%E2%80%8Bb%E2%80%AEc%0Ad"),
+        ("https://müller.example/ü", "https://müller.example/ü"),
+        ("https://a.example/\ud800", "https://a.example/%3F"),
+        ("https://a.example/" + "x" * 2000, ""),
+    ],
+)
+def test_an_address_stays_the_one_that_it_is(sent: str, shown: str) -> None:
+    found = read_result({"title": "T", "url": sent}, 100)
+    assert found is not None and found.get("url", "") == shown
+    paper = read_result({"title": "T", "url": "https://b.example/", "template": "paper.html", "pdf_url": sent}, 100)
+    assert paper is not None and paper.get("pdf", "") == (shown if sent.startswith("http") else "")
+
+
+def read_result(item: object, snippet_chars: int) -> Shown | None:
+    """All of one result, if it is one."""
+    found = find_result(item)
+    return found.shown(snippet_chars) if found else None

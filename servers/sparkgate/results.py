@@ -10,9 +10,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from html import unescape
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from sparkgate.untrusted.strip import Removed, block, line
 
@@ -20,6 +21,7 @@ Field = Callable[[Mapping[str, Any], Removed], Any]
 CODE_LINES, CODE_CHARS = 12, 800
 FACTS = 8
 AUTHORS = 4
+URL_CHARS = 2000
 ENGINES = 8
 
 _TAG = re.compile(
@@ -52,7 +54,7 @@ class Found(dict[str, Any]):
         self.item, self.removed = item, Removed()
         url = item.get("url") if isinstance(item.get("url"), str) else ""
         engines = _engines(as_list(item.get("engines")) or [item.get("engine")], Removed())
-        super().__init__(url=plain(url, 2000, self.removed), engines=engines)
+        super().__init__(url=address(url or ""), engines=engines)
 
     def shown(self, snippet_chars: int, *, with_engines: bool = True) -> Shown:
         """All of it that is told."""
@@ -90,6 +92,19 @@ def plain(value: object, limit_chars: int = 500, removed: Removed | None = None)
     return text[:limit_chars].rsplit(" ", 1)[0] + "…"
 
 
+def address(url: str) -> str:
+    """An address as it came: entities are none here, and no part of it is left out, as it would lead elsewhere.
+
+    Blanks and what nobody sees become percent codes. One that is longer than any is none.
+    """
+    url = url.strip()
+    if len(url) > URL_CHARS:
+        return ""
+    if url.isascii() and url.isprintable() and " " not in url:
+        return url
+    return "".join(quote(c, errors="replace") if c.isspace() or block(c, Counter()) != c else c for c in url)
+
+
 def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -103,7 +118,7 @@ def _address(name: str) -> Field:
 
     def read(item: Mapping[str, Any], removed: Removed) -> str:
         url = str(item.get(name) or "")
-        return plain(url, 2000, removed) if url.startswith(("http://", "https://")) else ""
+        return address(url) if url.startswith(("http://", "https://")) else ""
 
     return read
 
@@ -279,6 +294,7 @@ def read_failed(item: object, removed: Removed) -> dict[str, str] | None:
     return {"engine": plain(item[0], 60, removed), "reason": plain(item[1], 120, removed)}
 
 
+@lru_cache(maxsize=500)
 def canonical(url: str) -> str:
     """The address that several spellings of one page have in common; for comparing, not for opening."""
     try:

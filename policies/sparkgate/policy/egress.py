@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLContext, SSLError
+from threading import Event
 from time import perf_counter
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import httpx
 
@@ -47,6 +47,8 @@ SHORT_CHARS = 1000
 MOST_HARMLESS = 200
 """Words remembered, shorter than any known value: these change while a policy is in force, and nothing else does."""
 CACHED = "cached"
+Decided = tuple[Decision, tuple[str, ...], int | None]
+"""What may leave, in words what is used up, and the row that says so; None as long as there is none."""
 Ask = Callable[[Decision], Awaitable[bool]]
 """Asks a person whether `asked` of a decision may leave."""
 Resolver = Callable[[str, int], Awaitable[list[str]]]
@@ -98,11 +100,11 @@ class Egress:
             ask: asks a person where the policy wants that; without it, that is a block.
         """
         try:
-            decision, told, row = await anyio.to_thread.run_sync(self._decide, permit, text, ask is not None)
+            decision, told, row = await self._row_of(partial(self._decide, permit, text, ask is not None))
             if row is None and ask is not None:
                 if await ask(decision):
                     decision = self.policy.agreed(decision, SYNTAX[permit.destination], permit.where)
-                decision, told, row = await anyio.to_thread.run_sync(self._settle, permit, text, decision)
+                decision, told, row = await self._row_of(partial(self._settle, permit, text, decision))
         except LogUnavailable as error:
             return Refused(("log-unavailable",), (str(error),))
         if decision.verdict == "block" or row is None:
@@ -119,20 +121,33 @@ class Egress:
                 await self._close(row, Outcome("cancelled"))
             raise
 
-    def _decide(self, permit: Permit, text: str, asks: bool) -> tuple[Decision, tuple[str, ...], int | None]:
-        """What may leave, in words what is used up, and the row that says so, which a person's answer must precede.
+    async def _row_of(self, decide: Callable[[Event], Decided]) -> Decided:
+        """Done in one go beside the loop. Who is cancelled meanwhile leaves no row, or one that is closed."""
+        left = Event()
+        deciding = asyncio.ensure_future(anyio.to_thread.run_sync(decide, left))
+        try:
+            return await asyncio.shield(deciding)
+        except asyncio.CancelledError:
+            left.set()
+            with anyio.CancelScope(shield=True), suppress(LogUnavailable):
+                decision, _, row = await deciding
+                if row is not None and decision.verdict != "block":
+                    await self._close(row, Outcome("cancelled"))
+            raise
+
+    def _decide(self, permit: Permit, text: str, asks: bool, left: Event) -> Decided:
+        """The policy's word and the row, which a person's answer must precede.
 
         Raises:
             LogUnavailable: nothing may leave.
         """
         decision = self._judge(permit, text)
-        if decision.asked and asks:
-            return decision, (), None
-        anyio.from_thread.check_cancelled()
-        return self._settle(permit, text, decision)
+        return (decision, (), None) if decision.asked and asks else self._settle(permit, text, decision, left)
 
-    def _settle(self, permit: Permit, text: str, decision: Decision) -> tuple[Decision, tuple[str, ...], int]:
+    def _settle(self, permit: Permit, text: str, decision: Decision, left: Event) -> Decided:
         """The decision with what left before taken into account, and its row. Raises LogUnavailable."""
+        if left.is_set():
+            return decision, (), None
         decision, told = self.outflow.admit(permit.caller, permit.where, text, decision, self.policy)
         return decision, told, self.log.intend(self._intent(permit, text, decision))
 
