@@ -279,6 +279,7 @@ def held_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/status").read_text().partition("RssAnon:")[2].split()[0]) / 1024
 
 
+@pytest.mark.fuzz
 def test_two_hundred_broken_answers_are_each_answered_and_leave_no_memory_behind() -> None:
     """Memory is that of the gate, first after ordinary searches: what the cases took must have gone back."""
     cases = all_cases()
