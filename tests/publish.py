@@ -52,9 +52,9 @@ def registry_entry(toolset: str) -> dict[str, Any]:
                 "version": __version__,
                 "runtimeHint": "uvx",
                 "transport": {"type": "stdio"},
-                "runtimeArguments": [
-                    {"type": "named", "name": "--from", "value": f"sparkgate=={__version__}"},
-                    {"type": "positional", "value": SCRIPTS[toolset]},
+                "packageArguments": [
+                    {"type": "positional", "value": "serve"},
+                    {"type": "positional", "value": toolset},
                 ],
             }
         ],

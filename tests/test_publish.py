@@ -31,8 +31,15 @@ def test_a_registry_entry_keeps_to_the_limits_of_the_registry(toolset: str) -> N
     (package,) = entry["packages"]
     assert entry["version"] == package["version"] == __version__
     assert f"<!-- mcp-name: {entry['name']} -->" in (publish.ROOT / "README.md").read_text()
-    words = [one["value"] for one in package["runtimeArguments"]]
-    assert words == [f"sparkgate=={__version__}", publish.SCRIPTS[toolset]]
+
+
+@pytest.mark.parametrize("toolset", SERVER_NAMES)
+def test_what_a_registry_entry_starts_is_the_server(box: Box, toolset: str) -> None:
+    """A client puts the package behind the runtime, and our arguments behind the package: `uvx sparkgate serve …`."""
+    (package,) = publish.registry_entry(toolset)["packages"]
+    words = [one["value"] for one in package["packageArguments"]]
+    host = box.host(str(Path(sys.executable).with_name(package["identifier"])), *words)
+    assert host.initialize()["serverInfo"]["name"] == SERVER_NAMES[toolset]
 
 
 def test_a_bundle_holds_what_uv_needs_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def mark_by(book: Phrasebook, text: str, patience_s: float = PATIENCE_S) -> Mark
     for start, _ in places:
         parts += [text[last:start], MARK, " "]
         last = start
+    # With the most marks that there are, an order may stand behind many decoys.
+    whole = whole and len(places) < MOST
     return Marked("".join([*parts, text[last:]]), Counter(family for _, family in places), whole)
 
 

@@ -2,6 +2,7 @@
 
 Servers start only in folders that the user trusts. A tool's name is kept below 64 characters: the first 30, `...`, the
 last 30. Variables with a telling name are taken out of a server's environment, as are others with a telling value.
+It warns that `tools.exclude` goes with 1.0, and obeys it.
 """
 
 from __future__ import annotations

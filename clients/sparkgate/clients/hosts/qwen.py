@@ -1,6 +1,7 @@
 """Qwen Code: `mcpServers` in settings.json (run as 0.24.4), like Gemini CLI but for names, environment and tool lists.
 
 A tool's name that is longer than 63 characters is cut and ends with a hash of the whole.
+When it first sees a file it adds `$version` and keeps comments; a trailing comma is an error to it.
 """
 
 from __future__ import annotations
