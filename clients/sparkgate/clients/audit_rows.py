@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkgate.clients.output import fail
+from sparkgate.policy.trail.columns import NEVER_LEFT
 from sparkgate.settings import state_dir
 
 if TYPE_CHECKING:
-    from sparkgate.policy.audit import NEVER_LEFT
-from sparkgate.policy.trail.read import Filter
+    from sparkgate.policy.trail.read import Filter
 
 LISTED = ("id", "at", "session", "host", "tool", "destination", "verdict", "sent", "fields", "findings", "outcome")
 COLUMNS = (("id", 0), ("at", 0), ("host", 0), ("verdict", 0), ("what left", 3), ("rules", 2), ("outcome", 0))

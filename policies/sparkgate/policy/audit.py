@@ -41,13 +41,8 @@ class LogUnavailable(Exception):
     """The log cannot be read or written. Nothing may leave while that is so."""
 
 
-NEVER_LEFT = frozenset(
-    {"connect", "name_lookup", "refused", "refused_by_guard", "special_address", "exhausted", "bad_url", "ca_file"}
-    | {"cached", "certificate", "busy"}
-)
-"""Outcomes after which the destination has seen nothing."""
 NOT_TRIED = ("busy", "cached", "refused")
-"""Those after which nobody has, not even who looks names up."""
+"""Outcomes after which nobody has seen anything of a text, not even who looks names up."""
 
 
 @dataclass(frozen=True, slots=True)

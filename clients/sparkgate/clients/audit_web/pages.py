@@ -16,7 +16,7 @@ from sparkgate.clients.audit_rows import nothing
 from sparkgate.clients.audit_web import timeline
 from sparkgate.clients.audit_web.cells import how_long, row_url, session_url, shown, when
 from sparkgate.clients.audit_web.queries import DATABASE, LESS_LOOKED_AT, QUERIES
-from sparkgate.policy.audit import NEVER_LEFT
+from sparkgate.policy.trail.columns import NEVER_LEFT
 from sparkgate.policy.trail.read import Filter, newest, oldest_first
 
 NEWEST, MOST_SESSIONS, MOST_NAMES, SESSION_ROWS = 20, 8, 6, 500

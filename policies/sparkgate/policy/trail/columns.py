@@ -36,6 +36,11 @@ COLUMNS: Mapping[str, Holds] = {
 """Those of `sparkgate.policy.trail.read.newest`, where `at` stands for `at_us`."""
 FINDING: Mapping[str, Holds] = {"rule": "text", "class": "text", "start": "integer", "end": "integer"}
 """Of one finding. `start` and `end` are str indices into the text that was judged."""
+NEVER_LEFT = frozenset(
+    {"connect", "name_lookup", "refused", "refused_by_guard", "special_address", "exhausted", "bad_url", "ca_file"}
+    | {"cached", "certificate", "busy"}
+)
+"""Outcomes after which the destination has seen nothing."""
 DAY_US = 86_400_000_000
 
 
