@@ -21,6 +21,7 @@ from socket import socket
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+import pytest
 from box import Box, Host, a_box
 
 RECORDED = Path(__file__).parent / "searxng_answers"
