@@ -66,7 +66,7 @@ class Box:
         self._processes.append(process)
         return Host(process)
 
-    def command(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments: str, text: str = "", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run `sparkgate …` to its end."""
         return subprocess.run(
             [sys.executable, "-I", "-m", "sparkgate.clients.cli", *arguments],
@@ -74,7 +74,7 @@ class Box:
             capture_output=True,
             text=True,
             env=self.environment,
-            cwd=self.root,
+            cwd=folder or self.root,
             timeout=PATIENCE_S * 4,
             check=False,
         )

@@ -13,6 +13,8 @@ from typing import Any
 
 from box import Box
 
+from sparkgate.clients.registering import backup
+
 HERMES = """# my agent
 base: &base
   model: local   # stays
@@ -83,8 +85,8 @@ def report(run: Run) -> dict[str, Any]:
     return found[0]
 
 
-def copies(file: Path) -> list[Path]:
-    return sorted(file.parent.glob(f"{file.name}.sparkgate-*.bak"))
+def copies(state: Path, file: Path) -> list[Path]:
+    return backup.copies(backup.folder(state / "registrations.json", file.resolve()))
 
 
 def start(box: Box, *arguments: str) -> subprocess.Popen[str]:

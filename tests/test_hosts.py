@@ -38,7 +38,6 @@ MOVES = (
     ("goose", "XDG_CONFIG_HOME", "goose/config.yaml"),
     ("goose", "GOOSE_PATH_ROOT", "config/config.yaml"),
     ("crush", "CRUSH_GLOBAL_CONFIG", "crush.json"),
-    ("librechat", "CONFIG_PATH", ""),
     ("copilot", "COPILOT_HOME", "mcp-config.json"),
     ("vscode", "XDG_CONFIG_HOME", "Code/User/mcp.json"),
 )
@@ -175,11 +174,40 @@ def test_profiles_are_found_where_they_are(tmp_path: Path) -> None:
     assert found["openclaw"][1].file == tmp_path / ".openclaw-dev" / "openclaw.json"
 
 
+def test_the_profile_that_hermes_starts_with_comes_first(tmp_path: Path) -> None:
+    home = tmp_path / ".hermes"
+    (home / "profiles" / "work").mkdir(parents=True)
+    for said, order in (
+        ("work\n", ["work", ""]),
+        ("default", ["", "work"]),
+        ("gone", ["", "work"]),
+        ("", ["", "work"]),
+    ):
+        (home / "active_profile").write_text(said)
+        assert [target.profile for target in HOSTS["hermes"].targets(machine(home=tmp_path))] == order
+    (home / "active_profile").write_text("work")
+    pinned = Where(tmp_path, {"HERMES_HOME": str(home / "profiles" / "work")})
+    assert [target.file for target in HOSTS["hermes"].targets(pinned)] == [home / "profiles" / "work" / "config.yaml"]
+
+
 def test_opencode_is_met_in_the_file_that_it_has(tmp_path: Path) -> None:
     folder = tmp_path / ".config" / "opencode"
     folder.mkdir(parents=True)
     (folder / "opencode.jsonc").touch()
     assert HOSTS["opencode"].targets(machine(home=tmp_path))[0].file == folder / "opencode.jsonc"
+
+
+def test_a_variable_that_other_programs_use_too_counts_only_with_the_name_of_the_file() -> None:
+    usual = HOME / "LibreChat" / "librechat.yaml"
+    wanted = {f"/srv/{name}": Path("/srv", name) for name in ("librechat.yaml", "librechat.yml")}
+    wanted |= {name: usual for name in ("/srv/app/config.yaml", "/srv/app", "librechat.yaml", "")}
+    assert {value: first("librechat", Where(HOME, {"CONFIG_PATH": value})) for value in wanted} == wanted
+
+
+def test_opencode_is_met_in_the_file_that_a_project_has(tmp_path: Path) -> None:
+    (tmp_path / "opencode.jsonc").touch()
+    targets = HOSTS["opencode"].targets(machine(project=tmp_path))
+    assert [target.file for target in targets if target.profile == "project"] == [tmp_path / "opencode.jsonc"]
 
 
 def test_a_file_that_opencode_also_reads_is_a_place_of_its_own() -> None:
@@ -294,10 +322,12 @@ def test_what_to_mind_tells_how_to_close_each_door(host: Host) -> None:
     assert all(door.what in told for door in every_door(host, {}))
 
 
-def test_nemoclaw_is_told_plainly_that_nothing_works_yet() -> None:
-    host = HOSTS["nemoclaw"]
-    assert host.instead.startswith("# Nothing of this works with sparkgate as it is")
-    assert "host.openshell.internal" in host.instead and "nemoclaw SANDBOX mcp add" in host.instead
+def test_nemoclaw_is_told_plainly_what_is_missing_and_that_it_was_not_run() -> None:
+    text = HOSTS["nemoclaw"].instead
+    assert "none of it was run against a NemoClaw" in text.splitlines()[0]
+    assert "sparkgate serve search --http" in text and "on loopback only and without TLS" in text
+    assert "reverse proxy" in text and "host.openshell.internal" in text
+    assert "nemoclaw SANDBOX mcp add" in text and "--trusted-private-host HOST" in text
 
 
 # -- names and environments

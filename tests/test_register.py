@@ -47,7 +47,7 @@ def test_a_second_register_writes_nothing(box: Box, host: str) -> None:
     state, record = file.stat(), (box.state / "registrations.json").stat()
     again = register(box, host, "--json")
     assert again.returncode == 0 and report(again)["servers"] == {"sparksearch": "same"}
-    assert not report(again)["changed"] and len(copies(file)) == 1
+    assert not report(again)["changed"] and len(copies(box.state, file)) == 1
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (state.st_mtime_ns, state.st_ino)
     assert (box.state / "registrations.json").stat().st_ino == record.st_ino
 
@@ -57,7 +57,7 @@ def test_a_dry_run_shows_the_change_without_secrets_and_tells_by_its_exit_code(b
     run = register(box, "openclaw", "--dry-run", yes=False)
     assert run.returncode == 2 and "+" in run.stdout and "sparkgate.stdio" in run.stdout
     assert "abcd-efgh-1234-5678" not in run.stdout and "OTHER_API_KEY" in run.stdout
-    assert file.read_text() == OPENCLAW and copies(file) == [] and not box.state.exists()
+    assert file.read_text() == OPENCLAW and copies(box.state, file) == [] and not box.state.exists()
     register(box, "openclaw")
     assert register(box, "openclaw", "--dry-run", yes=False).returncode == 0
     assert box.command("unregister", "--host", "openclaw", "--dry-run").returncode == 2
@@ -66,6 +66,7 @@ def test_a_dry_run_shows_the_change_without_secrets_and_tells_by_its_exit_code(b
 
 def test_nothing_is_written_before_somebody_says_yes(box: Box) -> None:
     file = put(box, "cursor")
+    assert box.command("register", "--host", "cursor", "--any-interpreter", "--json").returncode == 2
     silent = box.command("register", "--host", "cursor", "--any-interpreter")
     no = box.command("register", "--host", "cursor", "--any-interpreter", text="n\n")
     assert (silent.returncode, no.returncode) == (1, 1) and "--yes" in silent.stderr
@@ -123,6 +124,10 @@ def test_a_foreign_entry_of_our_name_is_refused_until_replaced(box: Box) -> None
     assert unregister(box, "cursor").returncode == 1 and file.read_text() == text
     assert register(box, "cursor", "--replace").returncode == 0
     assert json.loads(file.read_text())["mcpServers"]["sparksearch"]["command"] == sys.executable
+    other = ("--config", str(box.root / "other.toml"))
+    assert register(box, "cursor", *other).returncode == 0 and register(box, "cursor").returncode == 0
+    told = report(unregister(box, "cursor", "--json"))
+    assert file.read_text() == text and "is there again" in told["why"] and "theirs" not in told["diff"]
 
 
 def test_an_entry_that_was_pasted_is_taken_as_ours(box: Box) -> None:
@@ -130,7 +135,7 @@ def test_an_entry_that_was_pasted_is_taken_as_ours(box: Box) -> None:
     file = put(box, "cursor", printed)
     assert report(register(box, "cursor", "--json"))["servers"] == {"sparksearch": "same"}
     (box.state / "registrations.json").unlink()
-    file.write_text(printed.replace(sys.executable, "/gone/python"))
+    file.write_text(printed.replace('"search",', '"search", "--mine",'))
     assert report(register(box, "cursor", "--json"))["servers"] == {"sparksearch": "keep"}
     assert unregister(box, "cursor").returncode == 0
     assert json.loads(file.read_text())["mcpServers"] == {}
@@ -182,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_place(box: Box, data: by
     file = put(box, "cursor", data)
     run = register(box, "cursor")
     assert run.returncode == 1 and said in run.stdout and "Traceback" not in run.stderr
-    assert file.read_bytes() == data and copies(file) == []
+    assert file.read_bytes() == data and copies(box.state, file) == []
     assert unregister(box, "cursor").returncode in (0, 1) and file.read_bytes() == data
 
 
@@ -240,7 +245,7 @@ def test_a_symbolic_link_stays_one_and_modes_stay(box: Box) -> None:
     assert register(box, "cursor").returncode == 0
     assert link.is_symlink() and "sparksearch" in real.read_text()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert stat.S_IMODE(copies(link)[0].stat().st_mode) == 0o600
+    assert stat.S_IMODE(copies(box.state, link)[0].stat().st_mode) == 0o600
     real.parent.chmod(0o777)
     run = unregister(box, "cursor")
     assert run.returncode == 1 and "others can write" in run.stdout and "sparksearch" in real.read_text()
@@ -289,7 +294,7 @@ def test_restore_puts_the_newest_copy_back(box: Box) -> None:
     registered = file.read_text()
     assert box.command("register", "--restore", "--host", "cursor", "--dry-run").returncode == 2
     assert box.command("register", "--restore", "--host", "cursor", "--yes").returncode == 0
-    assert file.read_text() == CURSOR and len(copies(file)) == 2
+    assert file.read_text() == CURSOR and len(copies(box.state, file)) == 2
     assert "sparksearch" not in (box.state / "registrations.json").read_text()
     box.command("register", "--restore", "--host", "cursor", "--yes")
     assert file.read_text() == registered
@@ -314,6 +319,7 @@ def test_status_tells_what_is_where(box: Box) -> None:
     file.write_text("{")
     assert state() == (1, {})
     assert "~/.cursor/mcp.json" in box.command("register", "--status").stdout
+    assert json.loads(box.command("register", "--status", "--json", "--host", "hermes").stdout) == []
 
 
 def test_several_hosts_are_each_told_of_and_one_failure_is_the_exit_code(box: Box) -> None:
@@ -430,3 +436,150 @@ def test_on_a_terminal_it_asks_about_doors_and_about_the_change(
     assert ("group:web" in file.read_text(), "sparksearch" in file.read_text()) == (closed, written)
     run, shown = on_a_terminal(box, "y", "register", "--host", "openclaw", "--any-interpreter", "--leave-doors")
     assert run == 0 and "Close these" not in shown and "sparksearch" in file.read_text()
+
+
+SECRETS = {
+    "cursor": """{"mcpServers": {
+  "other": {
+    "args": [
+      "--api-key",
+      "hunter2-abcdef"
+    ],
+    "headers": {"Authorization": "Bearer hunter2-abcdef"}
+  }
+}}""",
+    "hermes": """mcp_servers:
+  other:
+    command: other
+    args: [--api-key, 'hunter2-abcdef']
+    env:
+      KEY: |
+        hunter2-abcdef
+        rest: hunter2-abcdef
+# hunter2-abcdef
+""",
+    "codex": """[mcp_servers.other]
+command = "other"
+args = [
+  "--api-key", "hunter2-abcdef",
+  'hunter2-abcdef',
+]
+text = '''
+hunter2-abcdef = 1
+'''
+""",
+}
+
+
+@pytest.mark.parametrize("host", SECRETS)
+@pytest.mark.parametrize("long", [False, True])
+def test_no_value_of_anybody_else_is_shown(box: Box, host: str, long: bool) -> None:
+    text = SECRETS[host]
+    if long:
+        text = text.replace("hunter2-abcdef", "hunter2-abcdef" * 200)
+    file = put(box, host, text)
+    runs = [
+        register(box, host, "--dry-run", yes=False),
+        register(box, host, "--json", "--close-doors"),
+        box.command("register", "--restore", "--host", host, "--dry-run"),
+        unregister(box, host, "--json"),
+    ]
+    assert [run.returncode for run in runs] == [2, 0, 2, 0] and file.read_text() == text
+    assert all("hunter2" not in run.stdout + run.stderr for run in runs)
+    assert all("sparkgate.stdio" in run.stdout and sys.executable in run.stdout for run in runs)
+
+
+def test_an_entry_from_another_machine_is_brought_up_to_date(box: Box) -> None:
+    printed = box.command("register", "--print", "cursor").stdout
+    file = put(box, "cursor", printed.replace(sys.executable, "/home/old/venv/bin/python"))
+    status = box.command("register", "--status", "--host", "cursor", "--json")
+    assert status.returncode == 1 and json.loads(status.stdout)[0]["servers"] == {"sparksearch": "dead"}
+    assert report(register(box, "cursor", "--json"))["servers"] == {"sparksearch": "update"}
+    assert file.read_text() == printed
+    file.write_text(printed.replace(sys.executable, "/home/old/venv/bin/python"))
+    run = register(box, "cursor", "--json")
+    assert run.returncode == 1 and report(run)["servers"] == {"sparksearch": "refuse"}
+    assert "/home/old/venv/bin/python, which is not there" in report(run)["why"]
+    assert register(box, "cursor", "--replace").returncode == 0 and file.read_text() == printed
+
+
+def test_a_program_that_only_mentions_ours_is_foreign(box: Box) -> None:
+    text = (
+        '{"mcpServers": {"sparksearch": {"command": "./evil.sh", "args": ["-I", "-m", "sparkgate.stdio", "search"]}}}'
+    )
+    file = put(box, "cursor", text)
+    assert register(box, "cursor").returncode == 1 and file.read_text() == text
+    assert unregister(box, "cursor").returncode == 1 and file.read_text() == text
+    assert register(box, "cursor", "--replace").returncode == 0
+    file.write_text(file.read_text().replace(sys.executable, "./evil.sh"))
+    run = register(box, "cursor", "--json")
+    assert run.returncode == 1 and report(run)["servers"] == {"sparksearch": "refuse"}
+
+
+def test_copies_are_where_nobody_else_can_put_one(box: Box) -> None:
+    file = put(box, "cursor")
+    file.with_name("mcp.json.sparkgate-99991231T235959Z.bak").write_text('{"mcpServers": {"evil": {}}}')
+    assert "there is no copy" in box.command("register", "--restore", "--host", "cursor", "--yes").stdout
+    register(box, "cursor")
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        "mcp.json",
+        "mcp.json.sparkgate-99991231T235959Z.bak",
+    ]
+    written = file.read_text()
+    (copy,) = copies(box.state, file)
+    copy.chmod(0o666)
+    run = box.command("register", "--restore", "--host", "cursor", "--yes")
+    assert run.returncode == 1 and "others may have written it" in run.stdout and file.read_text() == written
+    copy.chmod(0o600)
+    file.parent.chmod(0o777)
+    run = box.command("register", "--restore", "--host", "cursor", "--yes")
+    assert run.returncode == 1 and "others can write" in run.stdout and file.read_text() == written
+    assert register(box, "cursor", "--replace").returncode == 1
+    file.parent.chmod(0o755)
+    assert box.command("register", "--restore", "--host", "cursor", "--yes").returncode == 0
+    assert file.read_text() == CURSOR
+
+
+def test_a_secret_of_an_entry_reaches_no_command_line(box: Box) -> None:
+    calls = _claude(box)
+    state = box.root / ".claude.json"
+    text = '{"mcpServers": {"sparksearch": {"url": "https://x", "headers": {"Authorization": "Bearer hunter2"}}}}'
+    state.write_text(text)
+    run = register(box, "claude_code", "--replace")
+    assert run.returncode == 1 and "headers of yours" in run.stdout and "hunter2" not in run.stdout
+    assert state.read_text() == text and not calls.exists()
+    state.write_text('{"mcpServers": {}}')
+    assert register(box, "claude_code").returncode == 0
+    assert copies(box.state, state)[0].read_text() == '{"mcpServers": {}}'
+
+
+def test_all_detected_takes_hosts_that_are_here_and_no_file_of_other_programs(box: Box) -> None:
+    cursor = put(box, "cursor")
+    other = box.root / "app" / "config.yaml"
+    moved = box.root / "app" / "hermes" / "config.yaml"
+    moved.parent.mkdir(parents=True)
+    for file in (other, moved):
+        file.write_text("mine: 1\n")
+    (box.root / "app" / "librechat.yaml").write_text("mine: 1\n")
+    (box.root / ".openwebui").mkdir()
+    box.environment |= {"CONFIG_PATH": str(other), "HERMES_HOME": str(moved.parent)}
+    run = box.command("register", "--all-detected", "--yes", "--any-interpreter", "--json")
+    assert run.returncode == 0 and [one["host"] for one in json.loads(run.stdout)] == ["cursor"]
+    assert "sparksearch" in cursor.read_text() and other.read_text() == moved.read_text() == "mine: 1\n"
+    box.environment["CONFIG_PATH"] = str(box.root / "app" / "librechat.yaml")
+    run = box.command("register", "--all-detected", "--yes", "--any-interpreter", "--json")
+    assert [one["host"] for one in json.loads(run.stdout)] == ["cursor"]
+    (box.root / ".hermes" / "profiles" / "work").mkdir(parents=True)
+    (moved.parent / "profiles" / "work").mkdir(parents=True)
+    run = box.command("register", "--all-detected", "--profile", "work", "--dry-run", "--any-interpreter", "--json")
+    assert [(one["host"], one["profile"]) for one in json.loads(run.stdout)] == [("hermes", "work")]
+
+
+def test_the_first_place_that_is_there_is_taken(box: Box) -> None:
+    own = box.root / ".cline" / "data" / "settings"
+    older = box.root / ".cache" / "lm-studio"
+    for folder in (own, older):
+        folder.mkdir(parents=True)
+    for host, folder in (("cline", own), ("lmstudio", older)):
+        told = report(register(box, host, "--json"))
+        assert told["changed"] and Path(told["file"]).parent == folder

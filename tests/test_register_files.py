@@ -100,7 +100,7 @@ def test_registers_at_once_and_a_writer_meanwhile_lose_nothing(box: Box, times: 
     ours = list(SERVER_NAMES.values())[:times]
     servers = list(json.loads(file.read_text())["mcpServers"])
     assert sorted(servers) == sorted(["other", *_written("theirs", ROUNDS), *ours])
-    assert _left_over(file) == [] and len(copies(file)) <= backup.KEPT
+    assert _left_over(file) == [] and len(copies(box.state, file)) <= backup.KEPT
     assert sorted(_recorded(box)) == sorted(ours)
 
 
@@ -169,7 +169,7 @@ def test_a_plan_is_made_again_from_the_new_text_and_given_up_after_some_tries(tm
     with pytest.raises(Refused, match="another program at each of 5 tries"):
         apply.carry_out(apply.Work("h", "", file, tmp_path, busy(99)), tmp_path / "state" / "r.json")
     assert file.read_text() == "axx!xxxxx" and len(seen) == apply.TRIES
-    assert len(copies(file)) == 1 and _left_over(file) == []
+    assert len(copies(tmp_path / "state", file)) == 1 and _left_over(file) == []
 
 
 def test_a_writer_between_the_comparison_and_the_exchange_gets_its_text_back(tmp_path: Path) -> None:
@@ -255,14 +255,18 @@ def test_links_that_go_in_a_circle_or_through_a_folder_of_others_are_refused(tmp
 
 
 def test_copies_never_replace_each_other_and_the_newest_five_stay(tmp_path: Path) -> None:
-    file, now = tmp_path / "file", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    folder, now = tmp_path / "backups" / "x", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     for number in range(12):
-        backup.save(file, b"%d" % number, now)
-    assert [path.read_bytes() for path in backup.copies(file)] == [b"%d" % number for number in range(11, -1, -1)]
-    later = backup.save(file, b"later", datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC))
-    assert later.name == "file.sparkgate-20260102T030406Z.bak" and stat.S_IMODE(later.stat().st_mode) == 0o600
-    backup.prune(file)
-    assert [path.read_bytes() for path in backup.copies(file)] == [b"later", b"11", b"10", b"9", b"8"]
+        backup.save(folder, "file", b"%d" % number, now)
+    assert [backup.load(path) for path in backup.copies(folder)] == [b"%d" % number for number in range(11, -1, -1)]
+    later = backup.save(folder, "file", b"later", datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC))
+    assert later.name == "20260102T030406Z-file.bak" and stat.S_IMODE(later.stat().st_mode) == 0o600
+    backup.prune(folder)
+    assert [path.read_bytes() for path in backup.copies(folder)] == [b"later", b"11", b"10", b"9", b"8"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    later.chmod(0o644)
+    with pytest.raises(OSError, match="others may have written it"):
+        backup.load(later)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ def test_two_doors_that_share_a_list_are_both_closed_and_opened_exactly() -> Non
     site = Site("json", ("s",), lambda launch: {"command": launch.command}, frozenset({"command"}), doors)
     for text in ('{"deny": [ "mine" ]}', "{ }", '{\n\t"a": 1\n}\n'):
         known = Registration("h", "", "/f")
-        launches = [Launch("sparksearch", "/p", ())]
+        launches = [Launch("sparksearch", "/p/python", ())]
         plan = adding(site, launches, Wish(close_doors=True), text, known)
         assert plan.text and plan.shut == ("search", "fetch") and plan.steps[0].action == "add"
         assert json.loads(plan.text)["deny"][-2:] == ["search", "fetch"]
@@ -346,9 +350,10 @@ def test_the_part_of_two_texts_that_differs() -> None:
     ("entry", "ours"),
     [
         ({"command": "/v/bin/python", "args": ["-I", "-m", "sparkgate.stdio", "search"]}, True),
-        ({"command": ["/v/bin/python", "-m", "sparkgate.stdio", "search"], "type": "local"}, True),
-        ({"command": "firejail", "args": ["/v/bin/python", "-m", "sparkgate.stdio", "search"]}, True),
+        ({"command": ["/v/bin/python", "-I", "-m", "sparkgate.stdio", "search"], "type": "local"}, True),
         ({"command": "/v/bin/sparkgate", "args": ["serve", "search"]}, True),
+        ({"command": "./evil.sh", "args": ["sparkgate.stdio"]}, False),
+        ({"command": "firejail", "args": ["/v/bin/python", "-I", "-m", "sparkgate.stdio", "search"]}, False),
         ({"command": "uvx", "args": ["other"], "description": "not sparkgate.stdio"}, False),
         ({"url": "https://example.org/serve", "enabled": True}, False),
     ],
@@ -358,14 +363,22 @@ def test_an_entry_is_ours_by_what_it_starts(entry: dict[str, Any], ours: bool) -
 
 
 def test_an_unknown_hash_is_a_users_and_a_known_one_is_ours(tmp_path: Path) -> None:
-    site = Site("json", ("s",), lambda launch: {"command": launch.command, "t": 1}, frozenset({"command", "t"}))
+    owned = frozenset({"command", "args", "t"})
+    site = Site("json", ("s",), lambda one: {"command": one.command, "args": list(one.arguments), "t": 1}, owned)
     known = Registration("h", "", "/f")
-    first = adding(site, [Launch("n", "sparkgate.stdio", ())], Wish(), "{}", known)
+    arguments = ("-I", "-m", "sparkgate.stdio", "search")
+    for name in ("python", "python3"):
+        (tmp_path / name).touch()
+    old, new = (Launch("n", str(tmp_path / name), arguments) for name in ("python", "python3"))
+    first = adding(site, [old], Wish(), "{}", known)
     assert first.text is not None
-    moved = adding(site, [Launch("n", "/new/sparkgate.stdio", ())], Wish(), first.text, first.registration)
-    assert moved.steps[0].action == "update" and "/new/" in (moved.text or "")
-    without = adding(site, [Launch("n", "/new/sparkgate.stdio", ())], Wish(), first.text, known)
+    moved = adding(site, [new], Wish(), first.text, first.registration)
+    assert moved.steps[0].action == "update" and new.command in (moved.text or "")
+    without = adding(site, [new], Wish(), first.text, known)
     assert without.steps[0].action == "keep" and without.text == first.text
+    Path(old.command).unlink()
+    dead = adding(site, [new], Wish(), first.text, known)
+    assert dead.steps[0].action == "update" and dead.steps[0].dead and dead.text == moved.text
     record = Record(tmp_path / "r.json", [first.registration])
     assert record.of("h", Path("/f")) == first.registration
 
@@ -390,7 +403,8 @@ SITES = [
 @pytest.mark.parametrize("site", [site for _, site in SITES], ids=[name for name, _ in SITES])
 def test_for_every_host_what_was_there_comes_back_to_the_byte(site: Site) -> None:
     servers = tuple(SERVER_NAMES.values())
-    launches = [Launch(server, "/v/bin/python", ("-m", "sparkgate.stdio", server)) for server in servers]
+    argv = ("-I", "-m", "sparkgate.stdio")
+    launches = [Launch(server, "/v/bin/python", (*argv, toolset)) for toolset, server in SERVER_NAMES.items()]
     for text in TEXTS[site.format]:
         known = Registration("h", "", "/f")
         plan = adding(site, launches, Wish(close_doors=True), text, known)

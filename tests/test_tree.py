@@ -35,6 +35,7 @@ MAY_REACH_OUT = {
     "servers/sparkgate/stdio.py": "holds that connection",
     "servers/sparkgate/daemon.py": "binds the gate's Unix socket",
     "servers/sparkgate/gate.py": "serves the gate's Unix socket",
+    "clients/sparkgate/clients/http_bridge.py": "`serve --http`, a process of its own: listens on loopback",
     "servers/sparkgate/change/lock.py": "binds an abstract Unix socket as a lock",
 }
 MAY_IMPORT = {

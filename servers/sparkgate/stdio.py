@@ -82,7 +82,7 @@ class Pipe:
     # -- the loop
 
     def _finished(self) -> bool:
-        if os.getppid() != self.parent:
+        if self.parent and os.getppid() != self.parent:
             return True
         if self.eof_at is None:
             return False

@@ -29,6 +29,12 @@ from sparkgate.settings import load as load_settings
 @options.HOST
 @click.option("--profile", default="", help="Only this profile or scope of the hosts.")
 @click.option("--no-spawn", is_flag=True, help="Start nothing: only look into files.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Start whatever program the files name, with your rights: also what sparkgate has not written there, as in "
+    "the files of a project that you have cloned.",
+)
 @click.option("--native", is_flag=True, help="Also ask the host's own program, which may take a minute.")
 @click.option(
     "--as-host",
@@ -42,6 +48,7 @@ def doctor(
     host_names: tuple[str, ...],
     profile: str,
     no_spawn: bool,
+    trust: bool,
     native: bool,
     as_host: str | None,
     config_file: str | None,
@@ -54,7 +61,9 @@ def doctor(
     revision of the protocol), grace (how long a start takes against how long the host waits), gates (what hides the
     tools), doors (its own ways to the network), native (what the host itself says).
 
-    Starting a server starts the gate, as a host would. Nothing is sent to the web, and no file is changed.
+    Only what is known to be sparkgate's is started: a command that register has written there, or this sparkgate with
+    nothing that changes it. Starting a server starts the gate, as a host would. Nothing is sent to the web, and no file
+    is changed.
 
     Exit code 0 when all is well or only warned of, 1 when something is wrong, 2 for wrong usage.
 
@@ -64,7 +73,7 @@ def doctor(
       sparkgate doctor --host hermes --native
       sparkgate doctor --as-host openclaw
     """
-    doctored = Doctored(paths.config_path(config_file), Means(spawns=not no_spawn, asks=native), profile)
+    doctored = Doctored(paths.config_path(config_file), Means(spawns=not no_spawn, asks=native), profile, trust)
     if as_host:
         return print_as_host(doctored.case_of(as_host), as_json)
     reports = list(doctored.reports(host_names))
@@ -87,11 +96,12 @@ class Doctored:
     Args:
         config: path of config.toml.
         profile: only this one; "" for all.
+        trust: whether what the files name may be started, whatever it is.
     """
 
-    def __init__(self, config: str, means: Means, profile: str) -> None:
+    def __init__(self, config: str, means: Means, profile: str, trust: bool) -> None:
         self.where = options.this_machine()
-        self._config, self._means, self._profile = config, means, profile
+        self._config, self._means, self._profile, self._trust = config, means, profile, trust
         self._usual = _usual(config)
         self._record = _record()
         self._cold: Cold = {}
@@ -127,7 +137,7 @@ class Doctored:
 
     def _case(self, place: Place, text: str, data: object) -> Case:
         known = self._record.of(place.host.name, place.target.file, place.target.profile)
-        return Case(place, text, data if isinstance(data, dict) else {}, known, self._config, self._usual)
+        return Case(place, text, data if isinstance(data, dict) else {}, known, self._config, self._usual, self._trust)
 
 
 STOPS = {"not_installed", "unreadable", "broken"}

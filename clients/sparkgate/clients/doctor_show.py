@@ -29,7 +29,7 @@ def show(report: Report) -> None:
     profile = f" ({report.profile})" if report.profile else ""
     title = Text.assemble((f"{report.title}{profile}", "bold"), f"  {short(report.file)}  ")
     out.print(title.append(report.state, COLOURS.get(report.state, "dim")), soft_wrap=True)
-    for line in (*_well(report), *_told(report), *_in_one_line(report)):
+    for line in (*_well(report), *_told(report), *_in_one_line(report), *_notes(report)):
         out.print(line, soft_wrap=True)
 
 
@@ -72,6 +72,11 @@ def _in_one_line(report: Report) -> Iterator[Text]:
         yield Text.assemble("  ", ("warn", COLOURS["warn"]), words)
     for words in dict.fromkeys(f"{one.level}: {one.words}" for one in report.findings if one.state == "skip"):
         yield Text(f"  skip {words}", style=COLOURS["skip"])
+
+
+def _notes(report: Report) -> Iterator[Text]:
+    for sentence in report.notes:
+        yield Text(f"  note {sentence}", style=COLOURS["skip"])
 
 
 def print_as_host(case: Case, as_json: bool) -> None:

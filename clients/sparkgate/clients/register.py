@@ -24,7 +24,7 @@ ALL = ",".join(SERVER_NAMES)
 
 @click.command(short_help="Our servers in the configuration of a host.")
 @options.HOST
-@click.option("--all-detected", is_flag=True, help="Every host whose folder is here.")
+@click.option("--all-detected", is_flag=True, help="Every host that is here.")
 @options.PROFILE
 @click.option("--server", "servers", help="Of search,engine,bench; all for which config.toml has a use.")
 @click.option("--close-doors/--leave-doors", default=None, help="Turn the host's own web tools off in its file; asks.")
@@ -56,7 +56,7 @@ def register(
     """Put the entries of sparkgate's servers into the configuration of HOST, and leave every other byte of it alone.
 
     Shows the change and asks first. What you have changed in an entry stays. A copy of the file from before each
-    change lies beside it, and `sparkgate unregister` takes the entries out again.
+    change is kept in the state folder, and `sparkgate unregister` takes the entries out again.
 
     Exit code 0 when all is as it should be, 1 when something was refused or failed, 2 when --dry-run found a change.
 
@@ -69,7 +69,8 @@ def register(
       sparkgate register --restore --host hermes
     """
     if status:
-        return print_status(_launches_for(config_file, servers), _launches_for(config_file, ALL), as_json)
+        named = dict.fromkeys(host_names)
+        return print_status(named, _launches_for(config_file, servers), _launches_for(config_file, ALL), as_json)
     if printed:
         return print_entry(HOSTS[printed], _launches_for(config_file, servers))
     found = options.places(host_names, all_detected, profile)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 import click
@@ -37,10 +37,10 @@ def print_entry(host: Host, launches: Launches) -> None:
         click.echo(f"# {sentence}", err=True)
 
 
-def print_status(usual: Launches, every: Launches, as_json: bool) -> None:
-    """Each installed host; the exit code is 1 when something that was registered is not there."""
+def print_status(names: Collection[str], usual: Launches, every: Launches, as_json: bool) -> None:
+    """Each installed host, or those of `names`; the exit code is 1 when something registered is not there, or dead."""
     try:
-        reports = list(_all(usual, every))
+        reports = list(_all([HOSTS[name] for name in names] or HOSTS.values(), usual, every))
     except Refused as error:
         fail(str(error))
     if as_json:
@@ -51,9 +51,9 @@ def print_status(usual: Launches, every: Launches, as_json: bool) -> None:
     raise SystemExit(int(any(report.failed for report in reports)))
 
 
-def _all(usual: Launches, every: Launches) -> Iterator[Report]:
+def _all(hosts: Iterable[Host], usual: Launches, every: Launches) -> Iterator[Report]:
     where, record = this_machine(), load(default_file())
-    for host in HOSTS.values():
+    for host in hosts:
         for target in host.targets(where):
             known = record.of(host.name, target.file)
             place = Place(host, target, where)
@@ -67,9 +67,13 @@ def _status(report: Report, known: Registration, wanted: set[str]) -> Report:
     servers = {}
     for server, action in report.servers.items():
         recorded = known.entry(server) is not None
-        if action != "add":
+        if server in report.dead:
+            servers[server] = "dead"
+        elif action != "add":
             servers[server] = STATES.get(action, action)
         elif recorded or server in wanted:
             servers[server] = "missing" if recorded else "absent"
-    lost = "missing" in servers.values() or (report.failed and not report.servers and not known.is_empty)
+    lost = not {"missing", "dead"}.isdisjoint(servers.values()) or (
+        report.failed and not report.servers and not known.is_empty
+    )
     return replace(report, servers=servers, failed=lost, would_change=False, diff="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,10 @@ from sparkgate.clients.registering.report import Job, Report
 
 SYSTEMS: dict[str, System] = {"darwin": "darwin", "win32": "windows"}
 WOULD_CHANGE = 2
+USUAL = "default"
+"""Name of the profile that has none."""
+OF_THE_SYSTEM = frozenset({"XDG_CONFIG_HOME", "APPDATA", "LOCALAPPDATA"})
+"""Variables that move the folders of all programs."""
 
 HOST = click.option(
     "--host",
@@ -44,29 +49,58 @@ def places(names: Iterable[str], all_detected: bool, profile: str) -> list[Place
     """The places that the options name; ends the command when they name none."""
     where = this_machine()
     chosen = [HOSTS[name] for name in dict.fromkeys(names)]
-    chosen += [host for host in HOSTS.values() if all_detected and host not in chosen and is_there(host, where)]
-    if not chosen and all_detected:
-        fail("no host that sparkgate knows is installed here")
-    if not chosen:
+    found = [_place(host, where, profile) for host in chosen]
+    if all_detected:
+        found += [place for host in HOSTS.values() if host not in chosen for place in _detected(host, where, profile)]
+    if not found and all_detected:
+        fail("no host that sparkgate knows, and whose file it may write, is installed here" + _with(profile))
+    if not found:
         raise click.UsageError(f"say which with --host: {', '.join(HOSTS)}")
-    return [_place(host, where, profile) for host in chosen]
+    return found
+
+
+def _with(profile: str) -> str:
+    return f" with a profile {profile!r}" if profile else ""
+
+
+def _detected(host: Host, where: Where, profile: str) -> list[Place]:
+    """The place of a host that is here, where there is one that is not only printed."""
+    target = _target(host, where, profile) if is_there(host, where) else None
+    place = Place(host, target, where) if target else None
+    return [place] if place and place.how != "print" else []
 
 
 def is_there(host: Host, where: Where) -> bool:
-    return any(target.folder.is_dir() for target in list(host.targets(where))[:1])
+    """Whether a host is installed: a variable alone is no proof, as other programs may mean something else by it."""
+    system = {name: value for name, value in where.environment.items() if name in OF_THE_SYSTEM}
+    usual = host.targets(replace(where, environment=system, project=None))
+    program = any(shutil.which(name, path=where.environment.get("PATH")) for name in host.binaries)
+    own = program or any(target.folder.is_dir() for target in usual)
+    return own and any(target.folder.is_dir() for target in host.targets(replace(where, project=None)))
+
+
+def _target(host: Host, where: Where, profile: str) -> Target | None:
+    """The file of a profile; without one, the first whose folder is there, and never a project's."""
+    targets: Sequence[Target] = host.targets(where)
+    if profile:
+        names = {profile, "" if profile == USUAL else profile}
+        return next((one for one in targets if one.profile in names), None)
+    own = host.targets(replace(where, project=None))
+    return next((one for one in own if one.folder.is_dir()), targets[0])
 
 
 def _place(host: Host, where: Where, profile: str) -> Place:
-    targets: Sequence[Target] = host.targets(where)
-    found = next((one for one in targets if one.profile == profile or not profile), None)
+    found = _target(host, where, profile)
     if found is None:
-        known = ", ".join(one.profile for one in targets if one.profile)
+        known = ", ".join(one.profile for one in host.targets(where) if one.profile)
         fail(f"{host.title} has no profile {profile!r} here" + (f"; there are {known}" if known else ""))
     return Place(host, found, where)
 
 
 def run(hosts: Iterable[Sequence[Job]], *, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show each change, ask, carry it out; the exit code tells whether all went well."""
+    if as_json and not (yes or dry_run):
+        raise click.UsageError("--json shows no change to say yes to: add --yes, or --dry-run to see it first")
     reports = [report for jobs in hosts for report in _run_all(jobs, yes, dry_run, as_json)]
     if as_json:
         print_json([report.as_json() for report in reports])

@@ -20,6 +20,7 @@ COLOURS = {
     "edited": "yellow",
     "outdated": "yellow",
     "missing": "red",
+    "dead": "red",
     "foreign": "red",
 }
 DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -63,7 +64,7 @@ def show_result(report: Report) -> None:
         for sentence in report.why:
             out.print(Text(f"  {sentence}", style="red"), soft_wrap=True)
         return
-    copy = f"; as it was: {Path(report.backup).name}" if report.backup else ""
+    copy = f"; as it was: {short(report.backup)}" if report.backup else ""
     said = "written" if report.changed else "nothing to change any more"
     out.print(Text(f"  {said}{copy}", style="green"), soft_wrap=True)
     if report.after:

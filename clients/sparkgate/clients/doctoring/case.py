@@ -13,7 +13,7 @@ from sparkgate.clients.registering.jobs import Place
 from sparkgate.clients.registering.reading import find
 from sparkgate.clients.registering.record import Registration
 from sparkgate.clients.registering.refusal import Refused
-from sparkgate.clients.registering.values import MISSING, at, is_ours
+from sparkgate.clients.registering.values import MODULE, argv_of, at, is_ours
 from sparkgate.clients.splice import CannotEdit, read
 
 
@@ -25,6 +25,7 @@ class Case:
     known: what we remember to have written there.
     config: path of config.toml for an entry that names none.
     usual: names of the servers that `register` would put there now.
+    trusts: the user trusts this file: what it names may be started, also behind a wrapper.
     """
 
     place: Place
@@ -33,6 +34,7 @@ class Case:
     known: Registration
     config: str
     usual: frozenset[str] = frozenset({"sparksearch"})
+    trusts: bool = False
 
     @property
     def host(self) -> Host:
@@ -50,7 +52,13 @@ class Case:
     def ours(self) -> dict[str, Mapping[str, Any]]:
         """Entries that start a server of ours, by the names of ours."""
         found = {name: self.entry(name) for name in SERVER_NAMES.values()}
-        return {name: one for name, one in found.items() if isinstance(one, Mapping) and is_ours(one)}
+        return {name: one for name, one in found.items() if self.counts(one)}
+
+    def counts(self, entry: Any) -> bool:
+        """Whether it is one of ours; where the user trusts the file, also one that hands our command to a wrapper."""
+        if not isinstance(entry, Mapping):
+            return False
+        return is_ours(entry) or (self.trusts and MODULE in argv_of(entry))
 
     def launch(self, server: str) -> Launch:
         """How it would be started if it was registered now, with the config.toml that the entry names."""
@@ -75,15 +83,6 @@ def _parsed(target: Target) -> Data | str:
     except CannotEdit as error:
         return f"{target.file}:{error}"
     return found if isinstance(found, Mapping) else {}
-
-
-def argv_of(entry: Any) -> list[str]:
-    """Command and arguments, whichever way a host writes them down."""
-    if not isinstance(entry, Mapping):
-        return []
-    command, arguments = entry.get("command", entry.get("cmd")), entry.get("args")
-    words = command if isinstance(command, list) else [command, *(arguments if isinstance(arguments, list) else ())]
-    return [str(word) for word in words if word is not None and word is not MISSING]
 
 
 def config_in(entry: Any) -> str:

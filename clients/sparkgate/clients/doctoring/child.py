@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkgate.clients.doctoring.case import argv_of
 from sparkgate.clients.doctoring.entries import ENVIRONMENT
-from sparkgate.clients.hosts.host import Host, Where
+from sparkgate.clients.hosts.host import Host, Ways, Where
+from sparkgate.clients.registering.values import PYTHON, argv_of
 
 VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?\}")
 TELLING = re.compile(r"(?:^|_)(?:API_?)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
@@ -19,43 +19,6 @@ SECRET_MIN_CHARS = 8
 """A shorter value may stand in any text by chance."""
 PLANTED = "SPARKGATE_DOCTOR_TOKEN"
 """A variable of ours with a value that nothing may print."""
-PYTHON = re.compile(r"^(?:python|pypy)[\d.]*(?:\.exe)?$")
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """What a host does with an entry, as far as hosts differ.
-
-    Attributes:
-        expands: `${NAME}` in texts.
-        folder: keys of the entry that name the working directory.
-        drops: names of variables that it does not set even when the entry says so.
-        finds_beside: the folder of the command goes to the front of PATH, and `~` in the command is the home folder.
-        adds: variables of its own.
-    """
-
-    expands: bool = False
-    folder: tuple[str, ...] = ()
-    drops: str = ""
-    finds_beside: bool = False
-    adds: tuple[tuple[str, str], ...] = ()
-
-
-WAYS: Mapping[str, Ways] = {
-    "hermes": Ways(expands=True, finds_beside=True),
-    "openclaw": Ways(
-        expands=True,
-        folder=("cwd", "workingDirectory"),
-        drops="^(?:LD_|DYLD_|NODE_OPTIONS$|PYTHONPATH$|PYTHONSTARTUP$|BASH_FUNC_)",
-    ),
-    "claude_code": Ways(expands=True, adds=(("CLAUDECODE", "1"),)),
-    "codex": Ways(folder=("cwd",)),
-    "gemini": Ways(expands=True, folder=("cwd",)),
-    "qwen": Ways(expands=True, folder=("cwd",)),
-    "cursor": Ways(expands=True),
-    "crush": Ways(expands=True),
-    "nanobot": Ways(folder=("cwd",)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +45,7 @@ class Child:
 
 def child_of(host: Host, entry: Mapping[str, Any], where: Where, planted: str = "") -> Child:
     """The child of this entry, when the host itself runs in the environment and the folder of `where`."""
-    ways = WAYS.get(host.name, Ways())
+    ways = host.ways
     whole = {**where.environment, **({PLANTED: planted} if planted else {})}
     argv = [_expanded(word, whole, ways) for word in argv_of(entry)]
     environment = _environment(host, ways, entry, whole)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparkgate.clients.doctoring.case import Case, argv_of
+from sparkgate.clients.doctoring.case import Case
 from sparkgate.clients.doctoring.finding import Finding
 from sparkgate.clients.hosts.entry import SERVER_NAMES
 from sparkgate.clients.registering.plan import Wish, adding
 from sparkgate.clients.registering.step import Action
-from sparkgate.clients.registering.values import MISSING, is_ours
+from sparkgate.clients.registering.values import MISSING, argv_of
 from sparkgate.clients.splice import CannotEdit
 
 ENVIRONMENT = ("env", "environment", "envs")
@@ -27,8 +27,8 @@ def _entry(case: Case, server: str) -> Iterator[Finding]:
     there = case.entry(server)
     if there is MISSING:
         yield from _missing(case, server)
-    elif not isinstance(there, Mapping) or not is_ours(there):
-        words = f"{server} is there, and starts something else than sparkgate."
+    elif not case.counts(there):
+        words = f"{server} is there, and does not start sparkgate as sparkgate writes it."
         way_out = f"rename that entry, or `{case.register} --replace`"
         yield Finding("entry", "foreign", "fail", words, way_out, server)
     else:

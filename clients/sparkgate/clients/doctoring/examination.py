@@ -11,10 +11,11 @@ from sparkgate.clients.doctoring.case import Case
 from sparkgate.clients.doctoring.child import Child, child_of
 from sparkgate.clients.doctoring.entries import examine_entries
 from sparkgate.clients.doctoring.finding import Finding, Level, Report, only_warned, worst
-from sparkgate.clients.doctoring.grace import Starts, examine_grace, is_quick
+from sparkgate.clients.doctoring.grace import Starts, examine_grace, examine_list, is_quick
 from sparkgate.clients.doctoring.hiding import examine_doors, examine_gates
 from sparkgate.clients.doctoring.interpreters import Probe, examine_interpreter, probe
 from sparkgate.clients.doctoring.spawned import examine_visit
+from sparkgate.clients.doctoring.trust import is_trusted, not_trusted
 from sparkgate.clients.doctoring.visit import Visit, visit
 
 
@@ -30,7 +31,7 @@ class Means:
     spawns: bool = True
     asks: bool = False
     probe: Callable[[Child], Probe | None] = probe
-    visit: Callable[[Child, str, str], Visit] = visit
+    visit: Callable[[Child, str, str, tuple[str, ...]], Visit] = visit
     ask: native.Ask = native.ask
 
 
@@ -41,6 +42,7 @@ class Seen:
     case: Case
     asked: bool
     children: Mapping[str, Child]
+    trusted: frozenset[str] = frozenset()
     probes: Mapping[str, Probe | None] = field(default_factory=dict)
     visits: Mapping[str, Visit] = field(default_factory=dict)
     starts: Mapping[str, Starts] = field(default_factory=dict)
@@ -52,28 +54,31 @@ Cold = dict[str, float]
 
 
 def look(case: Case, means: Means, cold: Cold) -> Seen:
-    """Start what is to be started; the order matters, as the first start may start the gate."""
+    """Start what is trusted; the order matters, as the first start may start the gate."""
     where, planted = case.place.where, secrets.token_hex(16)
     children = {name: child_of(case.host, entry, where, planted) for name, entry in case.ours().items()}
     probes: dict[str, Probe | None] = {}
     visits: dict[str, Visit] = {}
     starts: dict[str, Starts] = {}
-    for name, child in children.items() if means.spawns else ():
-        probes[name] = means.probe(child)
-        if child.program:
-            visits[name], starts[name] = _visited(case, name, child, probes[name], means, cold)
-    return Seen(case, means.spawns, children, probes, visits, starts, _answers(case, means, children))
+    trusted = [name for name, child in children.items() if is_trusted(case, name, child)]
+    for name in trusted if means.spawns else ():
+        probes[name] = means.probe(children[name])
+        if children[name].program:
+            visits[name], starts[name] = _visited(case, name, children[name], probes[name], means, cold)
+    answers = _answers(case, means, trusted)
+    return Seen(case, means.spawns, children, frozenset(trusted), probes, visits, starts, answers)
 
 
 def _visited(case: Case, name: str, child: Child, told: Probe | None, means: Means, cold: Cold) -> tuple[Visit, Starts]:
     """One visit; another where the first may have started the gate, or was slow, as machines are busy at times."""
-    seen, socket = means.visit(child, name, case.host.protocol), told.socket if told else ""
+    greeting = case.host.protocol, case.host.opens
+    seen, socket = means.visit(child, name, *greeting), told.socket if told else ""
     if seen.listed_ms is None:
         return seen, Starts()
     warm = bool(told and told.gate)
     if warm and is_quick(case.host, seen.listed_ms):
         return seen, Starts(cold.get(socket), seen.listed_ms)
-    again = means.visit(child, name, case.host.protocol).listed_ms
+    again = means.visit(child, name, *greeting).listed_ms
     if not warm:
         cold.setdefault(socket, seen.listed_ms)
         return seen, Starts(seen.listed_ms, again)
@@ -102,9 +107,11 @@ def _interpreter(seen: Seen) -> Iterator[Finding]:
 
 
 def _spawn(seen: Seen) -> Iterator[Finding]:
-    for name in seen.children:
+    for name, child in seen.children.items():
         if name in seen.visits:
             yield from examine_visit(seen.case.host, name, seen.visits[name])
+        elif seen.asked and child.program and name not in seen.trusted:
+            yield not_trusted(seen.case, name, child)
         else:
             why = "its command is not there" if seen.asked else "--no-spawn"
             yield Finding("spawn", "not_started", "skip", f"{name} was not started: {why}.", server=name)
@@ -113,6 +120,7 @@ def _spawn(seen: Seen) -> Iterator[Finding]:
 def _grace(seen: Seen) -> Iterator[Finding]:
     for name, entry in seen.case.ours().items():
         yield examine_grace(seen.case.host, name, entry, seen.starts.get(name, Starts()))
+        yield from examine_list(seen.case.host, name, seen.visits[name].list_ms if name in seen.visits else None)
 
 
 def _gates(seen: Seen) -> Iterable[Finding]:
@@ -161,4 +169,12 @@ def examine(case: Case, of_file: Iterable[Finding], means: Means, cold: Cold, na
 
 def report(case: Case, found: Iterable[Finding], state: str) -> Report:
     place = case.place
-    return Report(case.host.name, case.host.title, place.target.profile, str(place.target.file), state, tuple(found))
+    return Report(
+        case.host.name,
+        case.host.title,
+        place.target.profile,
+        str(place.target.file),
+        state,
+        tuple(found),
+        case.host.minds,
+    )

@@ -37,7 +37,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One file of one host. `state` is the worst of the findings, `not registered` or `not installed`."""
+    """One file of one host. `state` is the worst of the findings, `not registered` or `not installed`.
+
+    `notes` are what a person should know of the host, whatever was found.
+    """
 
     host: str
     title: str
@@ -45,6 +48,7 @@ class Report:
     file: str
     state: str
     findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -53,7 +57,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         names = ("host", "title", "profile", "file", "state")
         told = {name: getattr(self, name) for name in names}
-        return told | {"findings": [finding.as_json() for finding in self.findings]}
+        return told | {"findings": [finding.as_json() for finding in self.findings], "notes": list(self.notes)}
 
 
 def only_warned(findings: Iterable[Finding]) -> tuple[Finding, ...]:

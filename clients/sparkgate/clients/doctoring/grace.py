@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from sparkgate.clients.hosts.host import Host
 
 CLOSE = 0.5
 """Part of the time that may pass without a word; a busy machine takes twice as long."""
+KEEP = "keep the gate running (`sparkgate gate run` under a service manager, or a larger gate.idle_minutes)"
 Verdict = Literal["ok", "close", "over"]
 
 
@@ -60,14 +61,27 @@ def _judged(server: str, words: str, starts: Starts, grace_ms: float, way_out: s
     return Finding("grace", "in_time", "ok", f"{words}.{also}", server=server, facts=facts)
 
 
+def examine_list(host: Host, server: str, ms: float | None) -> Iterator[Finding]:
+    """The answer to tools/list has a time of its own in some hosts, however long the start may take."""
+    if host.list_s is None or ms is None:
+        return
+    limit_ms, facts = host.list_s * 1000, {"list_ms": round(ms), "limit_ms": round(host.list_s * 1000)}
+    words = f"{server} answers tools/list within {ms:.0f} ms; the host waits {limit_ms:.0f} ms for that"
+    state: dict[Verdict, Finding] = {
+        "ok": Finding("grace", "list_in_time", "ok", f"{words}.", server=server, facts=facts),
+        "close": Finding("grace", "list_close", "warn", f"{words}, which is close.", KEEP, server, facts),
+        "over": Finding("grace", "list_over", "fail", f"{words}, and has no tools then.", KEEP, server, facts),
+    }
+    yield state[verdict(ms, limit_ms)]
+
+
 def waits(host: str, entry: Mapping[str, Any]) -> bool:
     """Codex waits for what the entry says it needs."""
     return host == "codex" and entry.get("required") is True
 
 
 def _way_out(host: str, server: str) -> str:
-    keep = "keep the gate running (`sparkgate gate run` under a service manager, or a larger gate.idle_minutes)"
-    return f"{keep}, or set `mcp_servers.{server}.required` to true" if host == "codex" else keep
+    return f"{KEEP}, or set `mcp_servers.{server}.required` to true" if host == "codex" else KEEP
 
 
 def _measured(starts: Starts) -> str:

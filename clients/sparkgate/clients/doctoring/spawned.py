@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkgate.clients.doctoring.finding import Finding
-from sparkgate.clients.doctoring.visit import MODERN, Visit
+from sparkgate.clients.doctoring.visit import AGAIN, MODERN, Visit
 from sparkgate.clients.hosts.host import Host
 
 STEPS = {
     "start": "It did not start",
     "initialize": "It did not answer initialize",
     "discover": "It did not answer server/discover",
+    AGAIN: "It refused initialize behind server/discover, both of which this host asks",
     "tools_list": "It did not list its tools",
     "self_test": "Its tool for a test did not answer",
 }
 BY_HAND = "`sparkgate doctor --as-host {host}` prints the command, its environment and its folder: start it so by hand"
+
+OTHER = "use a version of {host} that asks only one of the two; nothing in its configuration changes that"
 
 
 def examine_visit(host: Host, server: str, seen: Visit) -> Iterator[Finding]:
@@ -32,9 +35,10 @@ def examine_visit(host: Host, server: str, seen: Visit) -> Iterator[Finding]:
 def _wrong(host: Host, server: str, seen: Visit) -> Iterator[Finding]:
     by_hand = BY_HAND.format(host=host.name)
     if seen.failed:
-        yield _fail(seen.failed, f"{server}: {STEPS[seen.failed]}: {seen.why}.", by_hand, server)
+        way_out = OTHER.format(host=host.title) if seen.failed == AGAIN else by_hand
+        yield _fail(seen.failed, f"{server}: {STEPS[seen.failed]}: {seen.why}.", way_out, server)
     wanted = host.protocol or MODERN
-    if seen.revision and seen.revision != wanted:
+    if seen.revision and seen.revision != wanted and seen.failed != AGAIN:
         words = f"{server} speaks {seen.revision}; {host.title} asks for {wanted}."
         yield Finding("spawn", "revision", "warn", words, "update sparkgate, or the host", server)
     if seen.noise:

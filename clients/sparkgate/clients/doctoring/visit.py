@@ -31,6 +31,10 @@ SELF_TESTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sparkbench": ("bench_history", {}),
 }
 """A tool of each server that only reads, and sends nothing beyond the configured engines."""
+INITIALIZE, DISCOVER = "initialize", "server/discover"
+STEPS = {INITIALIZE: "initialize", DISCOVER: "discover"}
+AGAIN = "second_greeting"
+"""What goes wrong when a host asks for both."""
 CHUNK_BYTES = 65_536
 ANSWER_MAX_BYTES = 32_000_000
 STDERR_MAX_BYTES = 1_000_000
@@ -61,6 +65,7 @@ class Visit:
         leaked: whether a secret of the host's environment stood in what it printed.
         ended: by itself, within the patience.
         listed_ms: from the start to the list of tools.
+        list_ms: from the question for that list to its answer.
     """
 
     failed: str = ""
@@ -72,6 +77,7 @@ class Visit:
     leaked: bool = False
     ended: bool = True
     listed_ms: float | None = None
+    list_ms: float | None = None
 
 
 class Unanswered(Exception):
@@ -153,12 +159,18 @@ class Talk:
 
 
 def visit(
-    child: Child, server: str, protocol: str, patience: Patience = Patience(), clock: Clock = time.monotonic
+    child: Child,
+    server: str,
+    protocol: str,
+    opens: tuple[str, ...] = (),
+    patience: Patience = Patience(),
+    clock: Clock = time.monotonic,
 ) -> Visit:
     """Be the host of `child`, as far as lists its tools, and one call of a tool that only reads.
 
     Args:
         protocol: revision for initialize; "" to begin with server/discover.
+        opens: requests to begin with, one after the other, where `protocol` does not tell them.
     """
     with tempfile.TemporaryFile() as errors:
         begin = clock()
@@ -167,7 +179,7 @@ def visit(
         except OSError as error:
             return Visit(failed="start", why=f"it cannot be started in {child.folder}: {error.strerror}")
         talk = Talk(process, patience)
-        seen = _spoken(talk, server, protocol, lambda: (clock() - begin) * 1000)
+        seen = _spoken(talk, server, protocol, opens, lambda: (clock() - begin) * 1000)
         ended = talk.finish()
         errors.seek(0)
         printed = bytes(talk.printed) + errors.read(STDERR_MAX_BYTES)
@@ -199,26 +211,29 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def _spoken(talk: Talk, server: str, protocol: str, ms: Callable[[], float]) -> Visit:
+def _spoken(talk: Talk, server: str, protocol: str, opens: tuple[str, ...], ms: Callable[[], float]) -> Visit:
     """Each step that went well is in what is returned."""
-    seen, step, meta = Visit(), "initialize" if protocol else "discover", {} if protocol else {"_meta": META}
+    seen, step, meta = Visit(), "", {} if protocol else {"_meta": META}
     try:
-        seen = replace(seen, revision=_greeted(talk, protocol))
-        step = "tools_list"
+        for method in opens or (INITIALIZE if protocol else DISCOVER,):
+            step = AGAIN if step else STEPS[method]
+            seen = replace(seen, revision=_greeted(talk, method, protocol))
+        step, begin = "tools_list", ms()
         tools = talk.ask("tools/list", meta).get("tools")
         seen = replace(seen, tools=tuple(one for one in tools or () if isinstance(one, dict)), listed_ms=ms())
+        seen = replace(seen, list_ms=(seen.listed_ms or 0.0) - begin)
         step = "self_test"
         return replace(seen, tested=_tested(talk, server, seen.tools, meta))
     except Unanswered as error:
         return replace(seen, failed=step, why=str(error))
 
 
-def _greeted(talk: Talk, protocol: str) -> str:
+def _greeted(talk: Talk, method: str, protocol: str) -> str:
     """The revision that the server takes."""
-    if not protocol:
-        offered = talk.ask("server/discover", {"_meta": META}).get("supportedVersions") or ()
+    if method == DISCOVER:
+        offered = talk.ask(DISCOVER, {"_meta": META}).get("supportedVersions") or ()
         return MODERN if MODERN in offered else " ".join(map(str, offered))
-    told = talk.ask("initialize", {"protocolVersion": protocol, "capabilities": {}, "clientInfo": CLIENT})
+    told = talk.ask(INITIALIZE, {"protocolVersion": protocol, "capabilities": {}, "clientInfo": CLIENT})
     talk.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
     return str(told.get("protocolVersion", ""))
 

@@ -15,7 +15,7 @@ from sparkgate.clients.hosts.doors import Confined, Listed, doors
 from sparkgate.clients.hosts.entry import Launch
 from sparkgate.clients.hosts.filters import everything
 from sparkgate.clients.hosts.gates import Denied, gates
-from sparkgate.clients.hosts.host import Beside, Commands, Data, Gate, Host, Target, Where
+from sparkgate.clients.hosts.host import Beside, Commands, Data, Gate, Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.reading import at, table, words
@@ -101,6 +101,7 @@ CLAUDE_CODE = Host(
     how="command",
     why="every session of it rewrites the file, and what another writes there is lost in races",
     after="New sessions have it; a server of a project's .mcp.json first asks for approval.",
+    ways=Ways(expands=True, adds=(("CLAUDECODE", "1"),)),
     seen="run",
     binaries=("claude",),
 )

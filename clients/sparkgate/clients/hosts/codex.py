@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sparkgate.clients.hosts.doors import Confined, Switched, doors
 from sparkgate.clients.hosts.filters import Kept, names
 from sparkgate.clients.hosts.gates import SwitchedOff, gates
-from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Where
+from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.reading import at
@@ -65,6 +65,7 @@ CODEX = Host(
     grace_s=GRACE_S,
     call_s=CALL_S,
     after="New sessions have it.",
+    ways=Ways(folder=("cwd",)),
     seen="run",
     binaries=("codex",),
     minds=("With `required = true` Codex waits for the server, and does not start without it.",),

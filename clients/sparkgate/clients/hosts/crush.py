@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparkgate.clients.hosts.doors import Confined, Listed, doors
 from sparkgate.clients.hosts.filters import everything
 from sparkgate.clients.hosts.gates import SwitchedOff, gates
-from sparkgate.clients.hosts.host import Host, Target, Where
+from sparkgate.clients.hosts.host import Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import dot_config, local, moved
 from sparkgate.clients.hosts.shapes import CALL_S, Shape
@@ -49,6 +49,7 @@ CRUSH = Host(
     grace_s=10.0,
     call_s=CALL_S,
     after="Start Crush again.",
+    ways=Ways(expands=True),
     seen="told",
     binaries=("crush",),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sparkgate.clients.hosts.doors import SHELL, ByPerson, doors
 from sparkgate.clients.hosts.filters import everything
-from sparkgate.clients.hosts.host import Host, Target, Where
+from sparkgate.clients.hosts.host import Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.shapes import Shape
 
@@ -34,6 +34,7 @@ CURSOR = Host(
     ),
     max_tool_name=60,
     after="Cursor takes it by itself; switch the servers on in its settings when they are off there.",
+    ways=Ways(expands=True),
     seen="told",
     binaries=("cursor",),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sparkgate.clients.hosts.doors import Confined, Listed, doors
 from sparkgate.clients.hosts.filters import Without
 from sparkgate.clients.hosts.gates import Denied, Has, NotAllowed, gates
-from sparkgate.clients.hosts.host import Host, Target, Where
+from sparkgate.clients.hosts.host import Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.shapes import CALL_S, Shape
@@ -60,6 +60,7 @@ GEMINI = Host(
     call_s=CALL_S,
     max_tool_name=63,
     after="Start Gemini CLI again, in a folder that it trusts.",
+    ways=Ways(expands=True, folder=("cwd",)),
     seen="run",
     binaries=("gemini",),
     minds=("In a folder that it does not trust it starts no server (`gemini trust`).",),

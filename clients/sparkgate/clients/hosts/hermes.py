@@ -12,7 +12,7 @@ from pathlib import Path
 from sparkgate.clients.hosts.doors import Confined, Listed, Switched, doors
 from sparkgate.clients.hosts.filters import Kept, names
 from sparkgate.clients.hosts.gates import Denied, SwitchedOff, gates, servers_in
-from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Where
+from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import local, moved
 from sparkgate.clients.hosts.reading import at, table, words
@@ -32,11 +32,22 @@ FILTER = Kept(names("HOME LANG LC_ALL PATH SHELL TERM TMPDIR USER"), ("XDG_",), 
 
 
 def _targets(where: Where) -> list[Target]:
-    """The file of HERMES_HOME, else the usual one and that of each profile."""
+    """The file of the profile that Hermes starts with, then the usual one and that of each profile."""
     usual = local(where) / "hermes" if where.system == "windows" else where.home / ".hermes"
     home = moved(where, "HERMES_HOME", usual)
     profiles = sorted(path for path in (home / "profiles").glob("*") if path.is_dir())
-    return [_target(home), *(_target(folder, folder.name) for folder in profiles)]
+    targets = [_target(home), *(_target(folder, folder.name) for folder in profiles)]
+    active = "" if home.parent.name == "profiles" else _active(usual if home.is_relative_to(usual) else home)
+    return sorted(targets, key=lambda target: not active or target.profile != active)
+
+
+def _active(root: Path) -> str:
+    """The profile of `hermes profile use`; "" for the usual one (`_apply_profile_override`)."""
+    try:
+        name = (root / "active_profile").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return "" if name == "default" else name
 
 
 def _target(folder: Path, profile: str = "") -> Target:
@@ -91,6 +102,7 @@ HERMES = Host(
     grace_s=1.5,
     call_s=CALL_S,
     after="Hermes on a terminal takes it within 5 s; a gateway needs /reload-mcp or a restart.",
+    ways=Ways(expands=True, finds_beside=True),
     seen="run",
     binaries=("hermes",),
     minds=("A toolset of servers that platform_toolsets lists by name shows no others: add these to it.",),

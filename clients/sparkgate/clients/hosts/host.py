@@ -109,6 +109,25 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Ways:
+    """How a host starts what an entry says, as far as hosts differ.
+
+    Attributes:
+        expands: `${NAME}` in texts.
+        folder: keys of the entry that name the working directory.
+        drops: pattern of variables that it does not set even when the entry says so.
+        finds_beside: the folder of the command goes to the front of PATH, and `~` in the command is the home folder.
+        adds: variables of its own.
+    """
+
+    expands: bool = False
+    folder: tuple[str, ...] = ()
+    drops: str = ""
+    finds_beside: bool = False
+    adds: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """One host program.
 
@@ -121,7 +140,9 @@ class Host:
         doors: parsed file → its own ways to the network that are open in it.
         environment: whole environment → the part that a server is started with.
         protocol: revision of MCP that it speaks at initialize; "" when it begins with server/discover.
+        opens: requests that it begins with, one after the other; empty for the one that `protocol` tells.
         grace_s: how long it waits for tools before its model goes on without them; None when it waits.
+        list_s: how long it waits for the answer to tools/list alone; None when no longer is known than for a call.
         call_s: how long it waits for one call; None when for ever.
         max_tool_name: characters of a whole tool name; None when nothing is known.
         max_description: characters of what a tool says of itself; None when nothing is known.
@@ -133,6 +154,7 @@ class Host:
         commands: its own program, where `how` is "command".
         minds: what a person should know before, one sentence each.
         instead: text to print for a host that cannot start our servers.
+        ways: how it starts what an entry says.
     """
 
     name: str
@@ -147,7 +169,9 @@ class Host:
     gates: Callable[[Data, Sequence[str]], Sequence[Gate]] = nothing
     doors: Callable[[Data], Sequence[Door]] = nothing
     protocol: str = "2025-11-25"
+    opens: tuple[str, ...] = ()
     grace_s: float | None = None
+    list_s: float | None = None
     call_s: float | None = 60.0
     max_tool_name: int | None = 64
     max_description: int | None = None
@@ -159,3 +183,4 @@ class Host:
     commands: Commands | None = None
     minds: tuple[str, ...] = ()
     instead: str = ""
+    ways: Ways = Ways()

@@ -1,6 +1,7 @@
 """LibreChat: `mcpServers` in librechat.yaml (told by its documentation); time-outs are in milliseconds.
 
-The file stands where LibreChat was put, or where CONFIG_PATH says. In a container there is no interpreter of ours.
+The file stands where LibreChat was put, or where CONFIG_PATH says: other programs use a variable of that name too, so
+only the name of its file counts there. In a container there is no interpreter of ours.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.shapes import CALL_S, START_S, Shape
 
 KEY = ("mcpServers",)
+FILES = ("librechat.yaml", "librechat.yml")
 ENTRY = Shape(before={"type": "stdio"}, after={"timeout": CALL_S * 1000, "initTimeout": START_S * 1000})
 
 
 def _targets(where: Where) -> list[Target]:
-    file = moved(where, "CONFIG_PATH", where.home / "LibreChat" / "librechat.yaml")
+    usual = where.home / "LibreChat" / FILES[0]
+    given = moved(where, "CONFIG_PATH", usual)
+    file = given if given.name in FILES else usual
     return [Target(file, "yaml", KEY, file.parent)]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sparkgate.clients.hosts.doors import Confined, Switched, doors
 from sparkgate.clients.hosts.filters import SDK
-from sparkgate.clients.hosts.host import Host, Target, Where
+from sparkgate.clients.hosts.host import Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.shapes import CALL_S, Shape
 
@@ -39,6 +39,7 @@ NANOBOT = Host(
     ),
     call_s=CALL_S,
     after="Start nanobot again.",
+    ways=Ways(folder=("cwd",)),
     seen="read",
     binaries=("nanobot",),
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from sparkgate.clients.hosts.doors import Confined, Listed, doors
 from sparkgate.clients.hosts.filters import SDK
 from sparkgate.clients.hosts.gates import Denied, NotAllowed, SwitchedOff, first_match, gates
-from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Where
+from sparkgate.clients.hosts.host import Data, Gate, Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.reading import at, table, words
@@ -105,9 +105,15 @@ OPENCLAW = Host(
         Confined("browser", "Its browser reaches the network.", DENY, ("group:ui", "browser", "*")),
     ),
     grace_s=START_S,
+    list_s=1.5,
     call_s=CALL_S,
     max_description=1200,
     after="A running gateway takes it by itself; sessions that are open keep their tools.",
+    ways=Ways(
+        expands=True,
+        folder=("cwd", "workingDirectory"),
+        drops="^(?:LD_|DYLD_|NODE_OPTIONS$|PYTHONPATH$|PYTHONSTARTUP$|BASH_FUNC_)",
+    ),
     seen="run",
     binaries=("openclaw",),
     minds=("It checks its whole file: a key elsewhere that it does not know makes the gateway refuse it.",),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from sparkgate.clients.hosts.doors import SHELL, Switched, doors
 from sparkgate.clients.hosts.filters import everything
@@ -26,11 +27,16 @@ FILES = ("opencode.json", "opencode.jsonc")
 def _targets(where: Where) -> list[Target]:
     """The user's file, whichever of the two names it has, and the one that OPENCODE_CONFIG adds to it."""
     folder = dot_config(where) / "opencode"
-    there = next((folder / name for name in FILES if (folder / name).exists()), folder / FILES[0])
+    there = _named(folder)
     files = {there: "", moved(where, "OPENCODE_CONFIG", there): "OPENCODE_CONFIG"} | {there: ""}
     if where.project:
-        files[where.project / FILES[0]] = "project"
+        files[_named(where.project)] = "project"
     return [Target(file, "jsonc", KEY, file.parent, profile) for file, profile in files.items()]
+
+
+def _named(folder: Path) -> Path:
+    """The file in a folder by the name that it has there."""
+    return next((folder / name for name in FILES if (folder / name).exists()), folder / FILES[0])
 
 
 def _permissions(data: Data, names: Sequence[str]) -> Iterable[Gate]:

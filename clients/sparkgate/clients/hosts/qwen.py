@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparkgate.clients.hosts.doors import Confined, Listed, doors
 from sparkgate.clients.hosts.filters import everything
 from sparkgate.clients.hosts.gates import Denied, NotAllowed, gates
-from sparkgate.clients.hosts.host import Host, Target, Where
+from sparkgate.clients.hosts.host import Host, Target, Ways, Where
 from sparkgate.clients.hosts.names import Named
 from sparkgate.clients.hosts.places import moved
 from sparkgate.clients.hosts.shapes import CALL_S, Shape
@@ -59,6 +59,7 @@ QWEN = Host(
     call_s=CALL_S,
     max_tool_name=63,
     after="Start Qwen Code again.",
+    ways=Ways(expands=True, folder=("cwd",)),
     seen="run",
     binaries=("qwen",),
 )

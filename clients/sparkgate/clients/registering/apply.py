@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparkgate.clients.registering import backup, write
 from sparkgate.clients.registering.plan import Plan
-from sparkgate.clients.registering.reading import Found, find
+from sparkgate.clients.registering.reading import Found, find, private
 from sparkgate.clients.registering.record import Record, Registration, both, locked
 from sparkgate.clients.registering.refusal import Changed, Refused
 from sparkgate.clients.splice import CannotEdit
@@ -58,7 +58,9 @@ def look(work: Work, record: Record) -> Done:
     Raises:
         Refused: the file has to be left as it is.
     """
-    return _planned(work, find(work.file, work.folder), record)
+    found = find(work.file, work.folder)
+    private(found)
+    return _planned(work, found, record)
 
 
 def carry_out(work: Work, record_file: Path) -> Done:
@@ -70,6 +72,7 @@ def carry_out(work: Work, record_file: Path) -> Done:
     with locked(record_file) as record:
         for _ in range(TRIES):
             found = find(work.file, work.folder)
+            private(found)
             write.clear(found.real)
             done = _planned(work, found, record)
             if done.plan.refused:
@@ -78,7 +81,8 @@ def carry_out(work: Work, record_file: Path) -> Done:
                 record.put(done.plan.registration)
                 return done
             with contextlib.suppress(Changed):
-                return replace(done, changed=True, backup=_written(work, found, done.plan, record))
+                copies = backup.folder(record_file, found.real)
+                return replace(done, changed=True, backup=_written(work, found, done.plan, record, copies))
     raise too_busy(work.file)
 
 
@@ -94,11 +98,11 @@ def _planned(work: Work, found: Found, record: Record) -> Done:
         raise Refused(f"{found.real}:{error.line}:{error.column}: {error.why}; nothing was changed") from error
 
 
-def _written(work: Work, found: Found, plan: Plan, record: Record) -> Path | None:
+def _written(work: Work, found: Found, plan: Plan, record: Record, copies: Path) -> Path | None:
     """The record is written before the file as well, so that a kill between the two loses no knowledge."""
     known = record.of(work.host, work.file, work.profile)
     after = replace(plan.registration, at=datetime.now(UTC).isoformat(timespec="seconds"))
-    with kept_copy(work.file, found) as copy:
+    with kept_copy(copies, found) as copy:
         record.put(both(known, after))
         try:
             if plan.text is None:
@@ -113,16 +117,25 @@ def _written(work: Work, found: Found, plan: Plan, record: Record) -> Path | Non
 
 
 @contextlib.contextmanager
-def kept_copy(file: Path, found: Found) -> Iterator[Path | None]:
+def kept_copy(copies: Path, found: Found) -> Iterator[Path | None]:
     """A copy of what is about to be replaced, gone again when it is not."""
-    try:
-        copy = None if found.data is None else backup.save(file, found.data)
-    except OSError as error:
-        raise Refused(f"cannot write beside {file}: {error.strerror}; nothing was changed") from error
+    copy = copied(copies, found)
     try:
         yield copy
     except (Changed, Refused):
         if copy is not None:
             copy.unlink(missing_ok=True)
         raise
-    backup.prune(file)
+    backup.prune(copies)
+
+
+def copied(copies: Path, found: Found) -> Path | None:
+    """A copy of what is about to be replaced.
+
+    Raises:
+        Refused: it cannot be kept.
+    """
+    try:
+        return None if found.data is None else backup.save(copies, found.real.name, found.data)
+    except OSError as error:
+        raise Refused(f"cannot keep a copy in {copies}: {error}; nothing was changed") from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkgate.clients.hosts.entry import Launch
 from sparkgate.clients.hosts.host import Commands
-from sparkgate.clients.registering import apply
+from sparkgate.clients.registering import apply, backup
 from sparkgate.clients.registering.apply import Done, Work
 from sparkgate.clients.registering.plan import Site
 from sparkgate.clients.registering.reading import find
@@ -39,13 +39,20 @@ def carry_out(work: Work, record_file: Path, *, site: Site, launches: Sequence[L
         if done.plan.refused:
             return done
         before, after = read(done.before or "", site.format), read(done.plan.text or "", site.format)
+        if not done.would_change:
+            record.put(done.plan.registration)
+            return done
+        found = find(work.file, work.folder)
+        copies = backup.folder(record_file, found.real)
+        copy = apply.copied(copies, found)
+        backup.prune(copies)
         for server in [step.name for step in done.plan.steps]:
             was, wanted = (at(data, (*site.key, server)) for data in (before, after))
             if was != wanted:
                 _tell(commands, server, was, wanted, _launch(launches, server), site)
                 _verify(work, site, server, wanted)
         record.put(done.plan.registration)
-        return replace(done, changed=done.would_change)
+        return replace(done, changed=True, backup=copy)
 
 
 def _launch(launches: Sequence[Launch], server: str) -> Launch | None:
@@ -54,8 +61,10 @@ def _launch(launches: Sequence[Launch], server: str) -> Launch | None:
 
 def _tell(commands: Commands, server: str, was: Any, wanted: Any, launch: Launch | None, site: Site) -> None:
     """Remove what is there, as `add` refuses a name that is taken, and add; a failure puts back what was there."""
-    if isinstance(wanted, Mapping) and any(wanted.get(name) for name in SECRET):
-        raise Refused(f"{server} has an env of yours, which a command line would show to everyone; change it by hand")
+    if any(isinstance(entry, Mapping) and any(entry.get(name) for name in SECRET) for entry in (was, wanted)):
+        raise Refused(
+            f"{server} has an env or headers of yours, which a command line would show to everyone; change it by hand"
+        )
     if was is not MISSING:
         _run(commands.remove(server))
     if wanted is MISSING or launch is None:

@@ -58,14 +58,14 @@ def reopen(text: str, form: Format, known: Registration) -> Reopened:
     stays, codes = [], []
     for closed in reversed(known.closed):
         if _hash(at(read(text, form), closed.key)) == closed.hash:
-            text = _put_back(text, form, closed)
+            text = put_back(text, form, closed)
             codes.append(closed.code)
         else:
             stays.append(f"{'.'.join(closed.key)} has been changed since; it stays.")
     return text, replace(known, closed=()), tuple(stays), tuple(dict.fromkeys(codes))
 
 
-def _put_back(text: str, form: Format, closed: Closed) -> str:
+def put_back(text: str, form: Format, closed: Closed) -> str:
     """The very text that was there, where that says the same as the value that was there."""
     if closed.before:
         plain = put(text, form, tuple(closed.key), closed.before[0]).text

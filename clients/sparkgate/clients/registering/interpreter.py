@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from sparkgate.clients.registering.values import argv_of, is_ours
 
 CACHED = (
     (re.compile(r"/uv/(?:archive|environments|builds)-"), "uv keeps it in its cache"),
@@ -23,3 +27,11 @@ def passing(interpreter: str) -> str:
 def is_temporary(interpreter: str) -> bool:
     """Whether it lies where a machine may clean up when it starts; whoever put it there may know that."""
     return bool(TEMPORARY.search(interpreter)) or Path(interpreter).is_relative_to(tempfile.gettempdir())
+
+
+def lost(entry: Any) -> str:
+    """The interpreter of an entry of ours when it is not on this machine; "" when it is, or the host looks it up."""
+    if not isinstance(entry, Mapping) or not is_ours(entry):
+        return ""
+    command = argv_of(entry)[0]
+    return command if Path(command).is_absolute() and not Path(command).exists() else ""

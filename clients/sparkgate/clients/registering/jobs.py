@@ -86,7 +86,7 @@ def restoring_job(place: Place) -> Job:
         return _failed(place, f"{place.host.why}; no copy of it is kept")
     work = restore.Restore(place.host.name, target.profile, target.file, target.folder, place.site)
     return Job(
-        lambda: _guarded(about, lambda: _restored(restore.look(work), about)),
+        lambda: _guarded(about, lambda: _restored(restore.look(work, default_file()), about)),
         lambda: _guarded(about, lambda: _restored(restore.carry_out(work, default_file()), about)),
     )
 
@@ -165,5 +165,5 @@ def _restored(done: restore.Restored, about: dict[str, Any]) -> Report:
         changed=done.changed,
         would_change=done.would_change,
         why=(f"{done.source.name} is what it holds now." if done.changed else f"from {done.source.name}",),
-        diff=shown(done.before, done.after, about["file"]),
+        diff=shown(done.before, done.after, about["file"], done.words),
     )

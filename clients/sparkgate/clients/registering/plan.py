@@ -8,8 +8,10 @@ from typing import Any
 
 from sparkgate.clients.hosts.entry import Launch
 from sparkgate.clients.hosts.host import Data, Door, Format, nothing
-from sparkgate.clients.registering.doors import close, reopen
-from sparkgate.clients.registering.record import Entry, Registration, sha, sha_of
+from sparkgate.clients.registering.diff import legible
+from sparkgate.clients.registering.doors import close, cut, put_back, reopen
+from sparkgate.clients.registering.interpreter import lost
+from sparkgate.clients.registering.record import Closed, Entry, Registration, sha, sha_of
 from sparkgate.clients.registering.step import Action, Step
 from sparkgate.clients.registering.values import MISSING, at, is_ours
 from sparkgate.clients.splice import CannotEdit, drop, put, read
@@ -18,6 +20,8 @@ from sparkgate.version import __version__
 NEW_TEXT: Mapping[Format, str] = {"json": "{}\n", "jsonc": "{}\n", "json5": "{}\n", "yaml": "", "toml": ""}
 """A file that is made begins so."""
 HAND = "change it by hand, or use --replace"
+PROGRAM = frozenset({"command", "cmd", "args"})
+"""Keys of what an entry starts, over all hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Plan:
     shut: codes of those that this closes.
     opened: codes of those that this opens again.
     stays: sentences on what the user has changed.
+    words: of the text, before and after, that may be shown.
     """
 
     text: str | None
@@ -66,6 +71,7 @@ class Plan:
     shut: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     stays: tuple[str, ...] = ()
+    words: frozenset[str] = frozenset()
 
     @property
     def refused(self) -> bool:
@@ -92,7 +98,8 @@ def adding(site: Site, launches: Sequence[Launch], wish: Wish, text: str | None,
         text, after, shut = close(text, site.format, site.doors, after)
     if before is None and after.is_empty:
         return Plan(None, after, tuple(steps), doors)
-    return Plan(text, _stamped(after, known, before, text), tuple(steps), doors, shut)
+    words = _legible(site, (before, known), (text, after))
+    return Plan(text, _stamped(after, known, before, text), tuple(steps), doors, shut, words=words)
 
 
 def removing(site: Site, servers: Sequence[str], wish: Wish, text: str | None, known: Registration) -> Plan:
@@ -121,8 +128,13 @@ def removing(site: Site, servers: Sequence[str], wish: Wish, text: str | None, k
     stays = stays if steps or opened or stays else ("Nothing of sparkgate's is in it.",)
     ours_alone = known.created and known.text_hash == sha_of(before.encode())
     if after.is_empty and ours_alone and _hollow(read(text, site.format)):
-        return Plan(None, after, tuple(steps), opened=opened, stays=stays)
-    return Plan(text, _stamped(after, known, before, text), tuple(steps), opened=opened, stays=stays)
+        return Plan(None, after, tuple(steps), opened=opened, stays=stays, words=_legible(site, (before, known)))
+    words = _legible(site, (before, known), (text, after))
+    return Plan(text, _stamped(after, known, before, text), tuple(steps), opened=opened, stays=stays, words=words)
+
+
+def _legible(site: Site, *texts: tuple[str | None, Registration]) -> frozenset[str]:
+    return legible(site.format, site.key, [(text, known) for text, known in texts if text is not None])
 
 
 Settled = tuple[str, Step, Entry | None]
@@ -132,14 +144,16 @@ def _settle(site: Site, launch: Launch, wish: Wish, text: str, known: Entry | No
     """One server: a new entry, an older one of ours brought up to date, or one that is not ours."""
     place, wanted = (*site.key, launch.server), site.entry(launch)
     there = at(read(text, site.format), place)
-    recorded = known is not None and there is not MISSING
     if there is MISSING or (wish.replace and not (isinstance(there, Mapping) and is_ours(there))):
         edit = put(text, site.format, place, wanted)
         entry = Entry(
-            launch.server, edit.made, {key: [sha(value)] for key, value in wanted.items() if key in site.owned}
+            launch.server,
+            edit.made,
+            {key: [sha(value)] for key, value in wanted.items() if key in site.owned},
+            *([] if there is MISSING else ([there], cut(text, edit.text))),
         )
         return edit.text, Step(launch.server, "add" if there is MISSING else "update"), entry
-    if not isinstance(there, Mapping) or not (recorded or is_ours(there)):
+    if not isinstance(there, Mapping) or not is_ours(there):
         why = f"{'.'.join(place)} is there and not sparkgate's; {HAND}"
         return text, Step(launch.server, "refuse", why), None
     return _bring_up_to_date(site, place, there, wanted, wish, text, known or Entry(launch.server))
@@ -154,13 +168,18 @@ def _bring_up_to_date(
     text: str,
     known: Entry,
 ) -> Settled:
-    """Each key that is ours by itself: what the user has changed since stays."""
+    """Each key that is ours by itself: what the user has changed since stays.
+
+    The command of an entry that came from another machine is nobody's change: where it starts nothing, it is ours.
+    """
     kept, changed, owned = [], False, dict(known.owned)
+    dead = lost(there)
+    moved = PROGRAM if dead and not PROGRAM & owned.keys() else ()
     for key in [name for name in (*wanted, *there) if name in site.owned]:
         now, then = there.get(key, MISSING), wanted.get(key, MISSING)
         if now == then:
             owned |= {key: [sha(now)]}
-        elif not wish.replace and not _as_written(now, known.owned.get(key)):
+        elif not wish.replace and key not in moved and not _as_written(now, known.owned.get(key)):
             kept.append(key)
         elif then is MISSING:
             text = drop(text, site.format, (*place, key)).text
@@ -168,9 +187,12 @@ def _bring_up_to_date(
         else:
             text = put(text, site.format, (*place, key), then).text
             changed, owned[key] = True, [sha(then)]
+    if dead and PROGRAM & set(kept):
+        why = f"{'.'.join(place)} starts {dead}, which is not there, and was changed by hand; {HAND}"
+        return text, Step(known.server, "refuse", why, dead=True), None
     why = f"yours stays: {', '.join(dict.fromkeys(kept))}; --replace writes sparkgate's" if kept else ""
     action: Action = "update" if changed else "keep" if kept else "same"
-    return text, Step(known.server, action, why), replace(known, owned=owned)
+    return text, Step(known.server, action, why, dead=bool(dead)), replace(known, owned=owned)
 
 
 def _as_written(now: Any, hashes: Sequence[str] | None) -> bool:
@@ -187,6 +209,9 @@ def _take_out(site: Site, server: str, wish: Wish, text: str, known: Entry | Non
         return text, Step(server, "absent")
     if not wish.replace and not (isinstance(there, Mapping) and is_ours(there)):
         return text, Step(server, "refuse", f"{'.'.join(place)} is not sparkgate's; {HAND}")
+    if known and known.before and isinstance(there, Mapping) and is_ours(there):
+        theirs = Closed("", list(place), known.before, "", known.made, known.cut)
+        return put_back(text, site.format, theirs), Step(server, "remove", "what it took the place of is there again")
     return drop(text, site.format, place, known.made if known else 0).text, Step(server, "remove")
 
 

@@ -94,10 +94,29 @@ def real_file(path: Path) -> Path:
 
 
 def _check_folder(folder: Path) -> None:
-    state = folder.stat()
-    group = state.st_mode & stat.S_IWGRP and state.st_gid != os.getgid()
-    if state.st_mode & stat.S_IWOTH or group or state.st_uid not in (0, os.geteuid()):
+    if _others_write(folder.stat()):
         raise Refused(f"a symbolic link leads through {folder}, where others can write")
+
+
+def private(found: Found) -> None:
+    """Refuse what others can put another file in the place of, or write: they would say what the host starts.
+
+    Raises:
+        Refused: they can; the message says what to do.
+    """
+    try:
+        if _others_write(found.real.parent.stat()):
+            raise Refused(f"others can write in {found.real.parent}; chmod go-w it first")
+        if found.data is not None and _others_write(found.real.stat()):
+            raise Refused(f"others can write {found.real}; chmod go-w it first")
+    except OSError as error:
+        raise Refused(f"{found.real} cannot be read: {error.strerror}") from error
+
+
+def _others_write(state: os.stat_result) -> bool:
+    """A group of the user's own counts as the user."""
+    group = state.st_mode & stat.S_IWGRP and state.st_gid != os.getgid()
+    return bool(state.st_mode & stat.S_IWOTH or group or state.st_uid not in (0, os.geteuid()))
 
 
 def _check(real: Path, state: os.stat_result) -> None:

@@ -1,7 +1,8 @@
 """What sparkgate has put into which file: `registrations.json` in the state folder, 0600, with a lock of its own.
 
 Hosts refuse or strip keys they do not know, so this cannot stand in their files. It holds hashes of what was written,
-which tell a change by the user from an older entry of ours; of an entry it holds no value.
+which tell a change by the user from an older entry of ours. Of the values of a file it holds those that we have taken
+the place of, so that they can be put back.
 """
 
 from __future__ import annotations
@@ -42,11 +43,15 @@ class Entry:
     Attributes:
         made: how many parents the splice made for it, to be taken out with it.
         owned: key of the entry → hashes of what we have written there; more than one while a write is under way.
+        before: list of the entry of another program whose place it took; empty when there was none.
+        cut: the text that was changed, before and after.
     """
 
     server: str
     made: int = 0
     owned: Mapping[str, list[str]] = field(default_factory=dict)
+    before: list[Any] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

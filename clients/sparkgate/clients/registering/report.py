@@ -18,6 +18,7 @@ class Report:
     doors: the host's own ways to the network: open, closed by us, or open again.
     why: sentences, for what is refused or kept.
     after: what to do so that the host takes it.
+    dead: names of the servers whose entry, as it is, names an interpreter that is not there.
     """
 
     host: str
@@ -33,6 +34,7 @@ class Report:
     why: tuple[str, ...] = ()
     diff: str = ""
     after: str = ""
+    dead: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         names = ("host", "profile", "file", "servers", "doors", "backup", "changed", "would_change", "failed", "diff")
@@ -65,7 +67,8 @@ def told(done: Done, more: Sequence[Door] = (), **about: Any) -> Report:
         would_change=would,
         failed=plan.refused,
         why=(*(f"{step.name}: {step.why}." for step in plan.steps if step.why), *plan.stays),
-        diff=shown(done.before, plan.text, about["file"]) if would else "",
+        dead=tuple(step.name for step in plan.steps if step.dead),
+        diff=shown(done.before, plan.text, about["file"], plan.words) if would else "",
     )
 
 

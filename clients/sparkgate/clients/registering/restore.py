@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sparkgate.clients.registering import backup, write
 from sparkgate.clients.registering.apply import TRIES, kept_copy, too_busy
+from sparkgate.clients.registering.diff import legible
 from sparkgate.clients.registering.plan import Site, still_true
-from sparkgate.clients.registering.reading import Found, find
-from sparkgate.clients.registering.record import Record, locked
+from sparkgate.clients.registering.reading import Found, find, private
+from sparkgate.clients.registering.record import Record, load, locked
 from sparkgate.clients.registering.refusal import Changed, Refused
 
 
@@ -31,6 +32,7 @@ class Restored:
     source: the copy that is put back.
     before: text of the file as it was found, None when there was none.
     backup: the copy of that.
+    words: of both texts that may be shown.
     """
 
     source: Path
@@ -39,17 +41,22 @@ class Restored:
     would_change: bool = False
     changed: bool = False
     backup: Path | None = None
+    words: frozenset[str] = frozenset()
 
 
-def look(work: Restore) -> Restored:
+def look(work: Restore, record_file: Path) -> Restored:
     """What `carry_out` would do.
 
     Raises:
         Refused: there is no copy, or the file has to be left as it is.
     """
     found = find(work.file, work.folder)
-    source, data = _newest(work.file)
-    return Restored(source, _text(found.data), _text(data) or "", found.data != data)
+    private(found)
+    source, data = _newest(work.file, backup.folder(record_file, found.real))
+    known = load(record_file).of(work.host, work.file, work.profile)
+    texts = [(text, known) for text in (_text(found.data), _text(data)) if text is not None]
+    words = legible(work.site.format, work.site.key, texts)
+    return Restored(source, _text(found.data), _text(data) or "", found.data != data, words=words)
 
 
 def carry_out(work: Restore, record_file: Path) -> Restored:
@@ -61,22 +68,23 @@ def carry_out(work: Restore, record_file: Path) -> Restored:
     with locked(record_file) as record:
         for _ in range(TRIES):
             found = find(work.file, work.folder)
+            private(found)
             write.clear(found.real)
-            source, data = _newest(work.file)
+            source, data = _newest(work.file, backup.folder(record_file, found.real))
             if found.data == data:
                 return Restored(source, _text(data), _text(data) or "")
             with contextlib.suppress(Changed):
-                with kept_copy(work.file, found) as copy:
+                with kept_copy(backup.folder(record_file, found.real), found) as copy:
                     write.replace(found, data)
                 _remember(work, Found(found.real, data), record)
                 return Restored(source, _text(found.data), _text(data) or "", True, True, copy)
     raise too_busy(work.file)
 
 
-def _newest(file: Path) -> tuple[Path, bytes]:
-    for copy in backup.copies(file)[:1]:
+def _newest(file: Path, folder: Path) -> tuple[Path, bytes]:
+    for copy in backup.copies(folder)[:1]:
         try:
-            return copy, copy.read_bytes()
+            return copy, backup.load(copy)
         except OSError as error:
             raise Refused(f"{copy} cannot be read: {error.strerror}") from error
     raise Refused(f"there is no copy of {file} from before a change of sparkgate's")

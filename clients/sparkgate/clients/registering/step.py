@@ -10,8 +10,15 @@ Action = Literal["add", "update", "keep", "same", "refuse", "remove", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`name` is of a server, or the code of a door; `why` is there where the action needs one."""
+    """What happens to one.
+
+    Attributes:
+        name: of a server, or the code of a door.
+        why: where the action needs one.
+        dead: the entry as it is names an interpreter that is not there.
+    """
 
     name: str
     action: Action
     why: str = ""
+    dead: bool = False
