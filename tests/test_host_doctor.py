@@ -24,6 +24,8 @@ from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.entry import SERVER_NAMES
 from sparkgate.clients.hosts.host import Where
 
+pytestmark = pytest.mark.registering
+
 SECRET = "not-for-any-log-4711"
 LEVELS = ["file", "entry", "interpreter", "spawn", "grace", "gates", "doors", "native"]
 REVISIONS = {"hermes": "2025-11-25", "openclaw": "2025-11-25", "codex": "2025-06-18", "claude_code": "2026-07-28"}

@@ -19,6 +19,8 @@ from sparkgate.clients.registering.interpreter import is_temporary, passing
 from sparkgate.clients.registering.values import at
 from sparkgate.clients.splice import drop, read, where
 
+pytestmark = pytest.mark.registering
+
 ALL = ",".join(SERVER_NAMES)
 
 

@@ -29,6 +29,8 @@ from sparkgate.clients.registering.record import Closed, Entry, Record, Registra
 from sparkgate.clients.registering.refusal import Changed, Refused
 from sparkgate.clients.registering.values import is_ours
 
+pytestmark = pytest.mark.registering
+
 CAREFUL = """
 import json, pathlib, sys, time
 from sparkgate.clients.registering import reading, refusal, write
