@@ -77,7 +77,7 @@ def test_a_burst_of_several_processes_has_all_its_samples_in_the_order_of_its_bo
 
 def test_the_streams_of_all_processes_run_at_the_same_time() -> None:
     with sim_engine.running(Scenario(rate=200, ttft_ms=300)) as engine:
-        burst = asyncio.run(burst_of(engine, 2, tokens=200))
+        burst = asyncio.run(burst_of(engine, 2, tokens=800))
     values = burst_metrics(burst.samples).values
     assert values["agg_steady_tok_s"] is not None and values["start_skew_ms"] == burst.sensors.start_skew_ms
     assert burst.sensors.loop_lag_max_ms is not None and burst.sensors.cpu_share is not None
