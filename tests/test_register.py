@@ -276,7 +276,7 @@ def test_an_interpreter_in_a_temporary_folder_is_registered_with_a_word_about_it
         ("/home/j/.cache/uv/archive-v0/x1/bin/python", True, False),
         ("/home/j/.cache/uv/environments-v2/x/bin/python", True, False),
         ("/home/j/.local/pipx/.cache/x/bin/python", True, False),
-        ("/work/app/.tox/py311/bin/python", True, False),
+        ("/home/j/app/.tox/py311/bin/python", True, False),
         ("/tmp/venv/bin/python", False, True),
         ("/private/var/folders/x/bin/python", False, True),
         ("/home/j/.venv/bin/python", False, False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
 import anyio
@@ -33,16 +33,11 @@ class Places:
             NoPlace: there was none.
         """
         own = self._own.setdefault((destination, session), asyncio.Semaphore(PLACES[destination][1]))
-        taken: list[asyncio.Semaphore] = []
-        try:
+        async with AsyncExitStack() as taken:
             try:
                 with anyio.fail_after(min(wait_s, WAIT_S)):
-                    for semaphore in (own, self._all[destination]):
-                        await semaphore.acquire()
-                        taken.append(semaphore)
+                    await taken.enter_async_context(own)
+                    await taken.enter_async_context(self._all[destination])
             except TimeoutError:
                 raise NoPlace from None
             yield
-        finally:
-            for semaphore in taken:
-                semaphore.release()

@@ -83,7 +83,7 @@ def restoring_job(place: Place) -> Job:
     """The newest copy back in its place."""
     target, about = place.target, place.about(place.target.file)
     if place.how != "file":
-        return _failed(place, f"{place.host.why}; no copy of it is kept")
+        return _failed(place, f"{place.host.why}; its copy is not put back by us")
     work = restore.Restore(place.host.name, target.profile, target.file, target.folder, place.site)
     return Job(
         lambda: _guarded(about, lambda: _restored(restore.look(work, default_file()), about)),
