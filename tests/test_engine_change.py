@@ -162,9 +162,7 @@ def test_nothing_is_started_before_the_port_is_free(engines: EngineBox) -> None:
 def test_a_port_that_somebody_else_listens_on_is_named_before_anything_is_stopped(engines: EngineBox) -> None:
     host = engines.host()
     engines.load("old", host)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", engines.ports["new"]))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", engines.ports["new"])):
         refused = host.call("engine_swap", {"name": "new"})
     assert refused["code"] == "port_in_use" and f"process {os.getpid()}" in refused["message"]
     assert engines.up() == ["old"] and engines.actions()[-1] == ("swap", "new", "withheld")

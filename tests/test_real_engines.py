@@ -79,9 +79,7 @@ def test_a_real_load_that_fails_is_rolled_back_and_diagnosed(engines: EngineBox,
 def test_a_real_load_into_a_taken_port_is_refused_with_its_holder(engines: EngineBox) -> None:
     host = engines.host()
     engines.load("old", host)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", engines.ports["new"]))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", engines.ports["new"])):
         refused = host.call("engine_swap", {"name": "new"})
     assert refused["code"] == "port_in_use" and f"process {os.getpid()}" in refused["message"]
     assert list(pids(engines)) == ["old"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import signal
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
 from sparkgate.daemon import BACKLOG, CannotStart, Launcher, detach, listen, take_lock
-from sparkgate.link import peer
 from sparkgate.version import __version__
 
 if TYPE_CHECKING:
@@ -22,16 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkgate.services import Services
-    from sparkgate.session import Hello, Session
+    from sparkgate.session import Session
 
 # Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
 LOOK_TO_PRUNE_S, PRUNE_S = 30.0, 3600.0
 RECOVER_S = 10.0
-MAX_SESSIONS = 256
 FILES_WANTED = 4096
-HELLO_TIMEOUT_S = 5.0
 
 
 class Gate:
@@ -61,12 +57,14 @@ class Gate:
         """Serve until told to end, or idle for `idle_s`; `ready` is called when the first connection may come."""
         import asyncio
 
+        from sparkgate.reception import Reception
+
         stirred = self._stirred = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._signalled)
         self._inode = os.stat(self.path).st_ino
         self._listener = await asyncio.start_unix_server(
-            self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
+            Reception(self).connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         ready()
         upkeep = [asyncio.create_task(work) for work in (self._keep_recovering(), self._keep_pruning())]
@@ -152,7 +150,7 @@ class Gate:
             os.close(self.lock)
         self.lock = None
         self._closing = [asyncio.ensure_future(session.retire()) for session in self.sessions]
-        self._stir()
+        self.stir()
 
     def _signalled(self) -> None:
         """The first signal retires the gate, a second one cuts its calls off and leaves its jobs to the next gate."""
@@ -163,7 +161,7 @@ class Gate:
             session.abort()
         self.retire()
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Let `run` look at once whether it may end."""
         if self._stirred:
             self._stirred.set()
@@ -182,94 +180,6 @@ class Gate:
             "config": self.config,
             "log": paths.log_path(self.config),
         }
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from sparkgate import log
-
-        try:
-            await self._greet(reader, writer)
-        except Exception as error:
-            log.error("session_fault", **log.describe(error))
-        finally:
-            writer.close()
-
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        import asyncio
-
-        from sparkgate.session import BadHello, read_first_line, read_hello
-
-        pid, uid = peer(writer.get_extra_info("socket"))
-        if uid != os.getuid():
-            await _say(writer, gate="refused", reason="this gate belongs to another user")
-            return
-        try:
-            async with asyncio.timeout(HELLO_TIMEOUT_S):
-                line, rest = await read_first_line(reader)
-            hello = read_hello(line)
-        except (BadHello, TimeoutError) as error:
-            await _say(writer, gate="refused", reason=str(error) or "no hello came in time")
-            return
-        if hello.toolset == "control":
-            await self._control(hello, writer)
-        elif hello.config not in ("", self.config):
-            await _say(writer, gate="refused", reason="this gate serves another configuration")
-        elif len(self.sessions) >= MAX_SESSIONS:
-            await _say(writer, gate="refused", reason=f"{MAX_SESSIONS} sessions are open already")
-        elif self.retiring or (hello.version != __version__ and not hello.again):
-            self.retire()
-            await _say(writer, gate="retiring", version=__version__)
-        else:
-            await self._serve(hello, pid, uid, reader, writer, rest)
-
-    async def _control(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        if hello.do == "stop":
-            self.retire()
-        await _say(writer, **self.status())
-
-    async def _serve(
-        self,
-        hello: Hello,
-        pid: int,
-        uid: int,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        rest: bytes,
-    ) -> None:
-        import asyncio
-        import secrets
-
-        from sparkgate.policy.audit import Caller
-        from sparkgate.session import HostLines, Session
-
-        if hello.toolset not in TOOLSETS:
-            await _say(writer, gate="refused", reason=f"there is no toolset {hello.toolset[:20]!r}")
-            return
-        build = await asyncio.to_thread(builder_of, hello.toolset)
-        caller = Caller(session=secrets.token_hex(6), host=hello.host, pid=pid, uid=uid, cwd=hello.cwd)
-        session = Session(HostLines(reader, writer, rest), writer)
-        await _say(writer, gate="ready", version=__version__)
-        self.sessions.add(session)
-        try:
-            await session.serve(build(self.services, caller))
-        finally:
-            self.sessions.discard(session)
-            self._stir()
-
-
-TOOLSETS = {"search": "sparkgate.search", "engine": "sparkgate.engine", "bench": "sparkgate.bench"}
-"""Name of a toolset → its module, which is read when a host first asks for it: it is memory the model can use."""
-
-
-def builder_of(toolset: str) -> Any:
-    """The function that builds the server of a toolset for one connection."""
-    import importlib
-
-    return importlib.import_module(TOOLSETS[toolset]).build
-
-
-async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:
-    writer.write(json.dumps(message).encode() + b"\n")
-    await writer.drain()
 
 
 # -- the process
@@ -304,6 +214,7 @@ def serve_in_process(toolset: str, config: str, host: str) -> None:
     from mcp.server.stdio import stdio_server
 
     from sparkgate.policy.audit import Caller
+    from sparkgate.reception import builder_of
 
     caller = Caller(f"pid-{os.getpid()}", host, pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
     server = builder_of(toolset)(_services(config), caller)
@@ -321,6 +232,7 @@ def _services(config: str) -> Services:
 
     from sparkgate import log
     from sparkgate.policy.guard import Guard
+    from sparkgate.reception import builder_of
     from sparkgate.services import Services
 
     builder_of("search")
