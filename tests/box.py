@@ -124,9 +124,9 @@ class Box:
 
 
 @contextmanager
-def a_box() -> Iterator[Box]:
-    """Folders for one user of sparkgate; the gates they start are ended afterwards."""
-    root = Path(tempfile.mkdtemp(prefix="sg-"))  # short, as a socket path has 107 bytes
+def a_box(above: Path | None = None) -> Iterator[Box]:
+    """Folders for one user of sparkgate, below `above`; the gates they start are ended afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="sg-", dir=above))  # short, as a socket path has 107 bytes
     made = Box(root)
     try:
         yield made

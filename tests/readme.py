@@ -10,6 +10,7 @@ from pathlib import Path
 
 from recorded_engine import recording
 
+from sparkgate.access_settings import AccessSettings
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.host import Where
 from sparkgate.engine_settings import NEEDS, EngineSettings
@@ -45,6 +46,9 @@ def settings_table() -> str:
     lines = ["| setting | default | unit | meaning |", "|---|---|---|---|"]
     for row in rows(Settings(), Path("/nonexistent")):
         lines.append(f"| `{row.key}` | {row.default!r} | {row.unit} | {row.meaning} |")
+    for one in dataclasses.fields(AccessSettings):
+        about = one.metadata
+        lines.append(f"| `access.{one.name}.NAME` | () | {about['unit']} | {about['meaning']} |")
     for one in dataclasses.fields(EngineSettings):
         about = one.metadata
         lines.append(f"| `engines.NAME.{one.name}` | {one.default!r} | {about['unit']} | {about['meaning']} |")
@@ -122,7 +126,7 @@ SEEN = {"run": "running it", "read": "its code", "told": "documentation and repo
 
 
 def codes_list() -> str:
-    own = ("blocked", "log_unavailable", "config_error", "policy_error", "empty_query", "query_too_long")
+    own = ("blocked", "locked", "log_unavailable", "config_error", "policy_error", "empty_query", "query_too_long")
     arguments = ("invalid_argument", "missing_argument", "unknown_argument", "unknown_tool")
     pages = (*PAGE_PROBLEMS, *WEB_ADDRESS_CODES, *MESSAGES)
     return ", ".join(f"`{code}`" for code in dict.fromkeys((*own, *arguments, *PROBLEMS, *pages))) + "."

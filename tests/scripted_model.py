@@ -11,22 +11,30 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 NAME = "scripted"
 CONTEXT_TOKENS = 131_072
 Message = Mapping[str, Any]
 
 
+class Step(NamedTuple):
+    """A call of a tool: the shortest name that holds `word`."""
+
+    word: str
+    arguments: Mapping[str, Any]
+
+
 class ScriptedModel:
     """Serves at `url` within `with`.
 
-    `word` is part of the name of the tool to call, `calls` are the arguments of each call. `meanwhile` runs whenever
-    a result has come back, while the host waits for the model.
+    `word` is part of the name of the tool to call, `calls` are the arguments of each call, or a `Step`. `meanwhile`
+    runs whenever a result has come back, while the host waits for the model.
     """
 
-    def __init__(self, word: str, *calls: Mapping[str, Any]) -> None:
-        self.word, self.calls = word, calls
+    def __init__(self, word: str, *calls: Mapping[str, Any] | Step) -> None:
+        self.word = word
+        self.calls = [call if isinstance(call, Step) else Step(word, call) for call in calls]
         self.offered: list[str] = []
         self.results: list[str] = []
         self.meanwhile: Callable[[], None] = lambda: None
@@ -58,11 +66,15 @@ class ScriptedModel:
             self.meanwhile()
         if len(self.results) >= len(self.calls):
             return {"role": "assistant", "content": f"The tool said: {self.results[-1]}"}
-        return {"role": "assistant", "content": None, "tool_calls": [self._call(wanted)]}
+        step = self.calls[len(self.results)]
+        named = min((tool for tool in tools if step.word in tool), key=len, default=None)
+        if named is None:
+            raise AssertionError(f"{step.word} is not offered; these are: {', '.join(tools)}")
+        return {"role": "assistant", "content": None, "tool_calls": [self._call(named, step)]}
 
-    def _call(self, tool: str) -> dict[str, Any]:
+    def _call(self, tool: str, step: Step) -> dict[str, Any]:
         number = len(self.results)
-        function = {"name": tool, "arguments": json.dumps(self.calls[number])}
+        function = {"name": tool, "arguments": json.dumps(step.arguments)}
         return {"id": f"call_{number}", "type": "function", "function": function}
 
 

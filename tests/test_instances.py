@@ -24,7 +24,8 @@ from sparkgate.policy.samples import fill
 from sparkgate.searxng import retry_after_s
 from sparkgate.searxng_auth import AuthFileError, Logins, logins_of, read_logins
 from sparkgate.services import Live
-from sparkgate.settings import SearxngSettings, Settings
+from sparkgate.setting_tables import SearxngSettings
+from sparkgate.settings import Settings
 
 A, B = "http://a.example", "http://b.example"
 TOKEN = fill("{mixed:30}")

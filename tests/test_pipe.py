@@ -272,7 +272,7 @@ def test_a_gate_that_hangs_up_each_time_is_given_up_in_the_end(box: Box, greetin
     box.runtime.mkdir(mode=0o700)
     hanging_up = box.host(sys.executable, "-c", program, str(box.socket), greeting.decode())
     hanging_up.stdout.readline()
-    code = "import sys; from sparkgate import stdio; stdio.GATE_WAIT_S = 1.0; sys.exit(stdio.main())"
+    code = "import sys; from sparkgate import starter, stdio; starter.Starter.patience_s = 1.0; sys.exit(stdio.main())"
     host = box.host(sys.executable, "-c", code, "search")
     answer = host.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
     assert answer["error"]["code"] == -32000

@@ -23,7 +23,7 @@ from engine_box import an_engine_box, until
 from fake_searxng import FakeSearxng
 from real_hosts import OFFLINE, Ended, Program, from_npm, hermes, listed_tools, on_path, openclaw, run
 from register_box import register, unregister
-from scripted_model import ScriptedModel
+from scripted_model import ScriptedModel, Step
 
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.splice import read
@@ -201,7 +201,8 @@ def _done(command: Any) -> None:
 def _turn(
     box: Box, program: Program, real: Real, model: ScriptedModel, calls: tuple[Mapping[str, Any], ...], file: Path
 ) -> Turn:
-    model.calls, model.offered, model.results = calls, [], []
+    model.calls = [Step(model.word, call) for call in calls]
+    model.offered, model.results = [], []
     ended = run(box, program, *real.question)
     return Turn(ended, model.offered, model.results, file.read_bytes())
 

@@ -8,7 +8,7 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.policy.guard import Guard
-from sparkgate.policy.trail.chain import ADDED, COVERED, FORM, OUTBOUND, Chain
+from sparkgate.policy.trail.chain import ADDED, COVERED, FORM, OUTBOUND, UNKNOWN_GID, Chain
 from sparkgate.policy.trail.head import HeadFile, heads_told
 from sparkgate.policy.trail.index import reindex
 from sparkgate.policy.trail.prune import Limits, prune
@@ -29,18 +29,21 @@ KEY = b"k" * 32
 DAY_US = 86_400_000_000
 
 
-def an_intent(verdict: str = "allow", sent: str = "text", rule: str = "r", withheld: tuple[str, ...] = ()) -> Intent:
+def an_intent(
+    verdict: str = "allow", sent: str = "text", rule: str = "r", withheld: tuple[str, ...] = (), gid: int = 7
+) -> Intent:
     findings = [{"rule": rule, "class": "pii", "start": 0, "end": 3}]
-    caller = Caller(session="s", host="hermes")
+    caller = Caller(session="s", host="hermes", gid=gid)
     return Intent(caller, "web_search", "searxng", "http://h:1", verdict, sent, {}, findings, withheld, "p", 7)
 
 
-def written(path: Path, rows: int = 6) -> AuditLog:
+def written(path: Path, rows: int = 6, gid: int = 7) -> AuditLog:
     """A log with answered, blocked and open rows, one of each in turn."""
     log = AuditLog(path, KEY)
     for number in range(rows):
         blocked = number % 3 == 1
-        row = log.intend(an_intent("block" if blocked else "allow", "" if blocked else f"question {number}"))
+        verdict, sent = ("block", "") if blocked else ("allow", f"question {number}")
+        row = log.intend(an_intent(verdict, sent, gid=gid))
         if number % 3 == 0:
             log.close(row, Outcome("answered", 200, 10, 20))
     return log
@@ -118,6 +121,8 @@ TAMPERED: dict[str, tuple[tuple[str, ...], Places]] = {
         ('UPDATE outbound SET call_ids = \'{"turn": "7"}\' WHERE id = 3',),
         [("edited", "outbound", 3)],
     ),
+    "an edited group": (("UPDATE outbound SET gid = 8 WHERE id = 3",), [("edited", "outbound", 3)]),
+    "an edited confinement": (("UPDATE outbound SET confined = 'c' WHERE id = 3",), [("edited", "outbound", 3)]),
     "a deleted row": (("DELETE FROM outbound WHERE id = 3",), [("missing", "outbound", 3)]),
     "a deleted end": (("DELETE FROM outcome WHERE outbound_id = 4",), [("missing", "outcome", 4)]),
     "a row deleted with its link": (
@@ -168,19 +173,55 @@ def test_what_was_done_to_the_log_is_told(path: Path, name: str) -> None:
     assert told(found.broken) == broken
 
 
-def test_rows_of_an_older_form_stay_proven_also_in_what_came_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LATER: Mapping[str, str] = {
+    "call_ids": 'UPDATE outbound SET call_ids = \'{"turn": "8"}\' WHERE id = 1',
+    "gid": "UPDATE outbound SET gid = 0 WHERE id = 1",
+    "confined": "UPDATE outbound SET confined = 'c' WHERE id = 1",
+}
+
+
+def write_in_form(path: Path, form: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows as an earlier version wrote them."""
     with monkeypatch.context() as older:
-        older.setattr("sparkgate.policy.audit.FORM", 1)
-        older.setattr("sparkgate.policy.trail.chain.FORM", 1)
-        written(path, 2)
-    newer = replace(an_intent(), caller=Caller(session="new", call_ids={"turn": "7"}))
+        older.setattr("sparkgate.policy.audit.FORM", form)
+        older.setattr("sparkgate.policy.trail.chain.FORM", form)
+        written(path, 2, gid=UNKNOWN_GID)
+    gc.collect()
+
+
+@pytest.mark.parametrize("column", LATER)
+@pytest.mark.parametrize("form", [1, 2])
+def test_rows_of_an_older_form_stay_proven_also_in_what_came_later(
+    path: Path, form: int, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if column in COVERED[form][OUTBOUND]:
+        return
+    write_in_form(path, form, monkeypatch)
+    newer = replace(an_intent(), caller=Caller(session="new", call_ids={"turn": "7"}, gid=3, confined="c"))
     AuditLog(path, KEY).intend(newer)
     gc.collect()
     assert proof(path).intact
     with reading(path) as connection:
-        assert {row[0] for row in connection.execute("SELECT form FROM chain")} == {1, FORM}
-    tampered(path, 'UPDATE outbound SET call_ids = \'{"turn": "8"}\' WHERE id = 1')
+        assert {row[0] for row in connection.execute("SELECT form FROM chain")} == {form, FORM}
+    tampered(path, LATER[column])
     assert told(proof(path).broken) == [("edited", "outbound", 1)]
+
+
+def test_a_log_from_before_groups_were_kept_gets_the_columns_and_stays_intact(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_in_form(path, 2, monkeypatch)
+    tampered(
+        path,
+        "ALTER TABLE outbound DROP COLUMN gid",
+        "ALTER TABLE outbound DROP COLUMN confined",
+        "DELETE FROM _sqlite_migrations WHERE name = 'add_confinement'",
+    )
+    AuditLog(path, KEY).intend(an_intent(gid=5))
+    gc.collect()
+    assert proof(path).intact
+    with reading(path) as connection:
+        assert [(row["gid"], row["confined"]) for row in oldest_first(connection)] == [(-1, ""), (-1, ""), (5, "")]
 
 
 def test_earlier_forms_are_the_beginning_of_later_ones() -> None:

@@ -21,7 +21,7 @@ from sparkgate.policy.forms.view import View
 from sparkgate.policy.rules import RuleError
 from sparkgate.policy.views import is_invisible
 from sparkgate.search_answer import Wanted, answer
-from sparkgate.settings import SearchSettings
+from sparkgate.setting_tables import SearchSettings
 from sparkgate.untrusted import Incoming, marking, plainly, strip, tokens
 from sparkgate.untrusted.boundary import new_boundary
 from sparkgate.untrusted.marking import MARK, MOST, MOST_KEPT, mark, mark_by

@@ -105,7 +105,7 @@ def build(services: Services, caller: Caller) -> Server[Any]:
 def build_for(bench: Bench, caller: Caller) -> Server[Any]:
     """The same for a given one that measures."""
     tools = [_tool(offer, bench, caller) for offer in OFFERS]
-    return build_server("sparkbench", "Benchmarks", INSTRUCTIONS, tools, bench.services.warning)
+    return build_server("sparkbench", "Benchmarks", INSTRUCTIONS, tools, bench.services.warning, bench.services.locked)
 
 
 def _tool(offer: Offer, bench: Bench, caller: Caller) -> Tool:

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from sparkgate import log
 from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import KillSwitch
 
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.measure.worker")
 CANCEL_GRACE_S = 10.0
@@ -81,13 +82,16 @@ class Measuring:
 
 
 @contextmanager
-def measuring(command: Sequence[str], guard: Guard | None, limit_s: float) -> Iterator[Measuring]:
+def measuring(
+    command: Sequence[str], guard: Guard | None, limit_s: float, switch: KillSwitch | None = None
+) -> Iterator[Measuring]:
     """Start the process `command`, its first word an absolute path; it is gone when the context is left.
 
-    After `limit_s` seconds it is cancelled.
+    After `limit_s` seconds it is cancelled, and when the switch is locked.
 
     Raises:
         OSError: it cannot be started.
+        LockedNow: it is locked already.
     """
     with tempfile.TemporaryFile() as errors:
         with guard.child(command) if guard else nullcontext():
@@ -102,7 +106,8 @@ def measuring(command: Sequence[str], guard: Guard | None, limit_s: float) -> It
         measured = Measuring(process, errors)
         measured.later(limit_s, measured.cancel)
         try:
-            yield measured
+            with switch.cutting(measured.cancel) if switch else nullcontext():
+                yield measured
         except BaseException:
             process.kill()
             raise

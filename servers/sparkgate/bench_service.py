@@ -31,6 +31,7 @@ from sparkgate.measure.store import StoredCell as Measured
 from sparkgate.measure.store_fault import is_passing
 from sparkgate.measure.validity import RULES
 from sparkgate.policy.audit import Caller
+from sparkgate.policy.kill_switch import LockedNow
 from sparkgate.runtimes.spec import RuntimeFault
 from sparkgate.services import Live, NotReady, Services
 from sparkgate.toolset import failure
@@ -222,6 +223,8 @@ class Bench:
             ending = self._measure(run, request)
         except StoreUnavailable as error:
             ending = Ending("failed", "failed", "store_unavailable", f"{error}; what was measured before is kept")
+        except LockedNow as error:
+            ending = Ending("failed", "failed", "locked", str(error))
         except Exception as error:
             log.error("bench_fault", run=run.id, **log.describe(error))
         finally:
@@ -274,7 +277,8 @@ class Bench:
     def _measure(self, run: Run, request: Mapping[str, Any]) -> Ending:
         limit_s = LIMIT_FACTOR * float(run.plan["max_seconds"]) + LIMIT_MORE_S
         last: dict[str, Any] = {}
-        with measuring(self._command, self.services.guard, limit_s) as process:
+        switch = self.services.switch if request["leaves"] else None
+        with measuring(self._command, self.services.guard, limit_s, switch) as process:
             self._processes[run.id] = process
             process.send(request)
             if self._is_cancelled(run.id):

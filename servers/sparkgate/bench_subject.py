@@ -72,6 +72,8 @@ def choose(name: str, fleet: Fleet) -> Subject:
     if status.state != "ready":
         hint = "engine_load or engine_swap makes it so" if fleet.catalogue[chosen].runtime else "start it first"
         raise CannotMeasure("not_ready", f"{chosen} is {status.state}; {hint}")
+    if locked := fleet.locked(chosen, status):
+        raise CannotMeasure("locked", f"{chosen} may carry a prompt off this machine, and {locked}")
     _refuse_ways_out(chosen, status, fleet)
     model = _model(chosen, status, fleet)
     hosts = tuple(dict.fromkeys(served.host for served in served_by(chosen, fleet, scene)))
@@ -164,6 +166,7 @@ def request_of(subject: Subject, fleet: Fleet, plan: Mapping[str, Any], facts: M
     names = {entry.model, *(model.root or "" for model in subject.status.models or () if model.id == subject.model)}
     return {
         "url": entry.base,
+        "leaves": fleet.leaves(subject.name, subject.status),
         "headers": authorization(entry),
         "engine": subject.status.engine,
         "model": subject.model,

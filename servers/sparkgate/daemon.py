@@ -7,12 +7,17 @@ import os
 import socket
 import stat
 import sys
+from typing import Any
 
 from sparkgate import paths
 
 ALREADY_RUNNING = 3
 BACKLOG = 128
+FIRST_FD = 3
+"""SD_LISTEN_FDS_START of sd_listen_fds(3)."""
 LOG_MAX_BYTES = 1_000_000
+# Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
+KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
 
 class CannotStart(Exception):
@@ -30,7 +35,7 @@ def take_lock(config: str) -> int:
         CannotStart: another gate is running, or the folder cannot be used.
     """
     try:
-        folder = paths.private_dir(paths.runtime_dir())
+        folder = paths.private_dir(paths.lock_dir())
         lock = os.open(os.path.join(folder, f"{paths.gate_name(config)}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
         raise CannotStart(str(error)) from error
@@ -47,7 +52,7 @@ def take_lock(config: str) -> int:
 def last_gate(config: str) -> int | None:
     """Process id of the gate that last held the lock, if it still runs."""
     try:
-        with open(os.path.join(paths.runtime_dir(), f"{paths.gate_name(config)}.lock")) as lock:
+        with open(os.path.join(paths.lock_dir(), f"{paths.gate_name(config)}.lock")) as lock:
             pid = int(lock.read())
         with open(f"/proc/{pid}/cmdline", "rb") as command:
             return pid if b"\0sparkgate.gate\0" in b"\0" + command.read() else None
@@ -55,18 +60,45 @@ def last_gate(config: str) -> int | None:
         return None
 
 
+def inherited(path: str) -> socket.socket | None:
+    """The listening socket that systemd holds for this process (sd_listen_fds(3)); None when it holds none.
+
+    Raises:
+        CannotStart: what it handed over is not the socket of this gate.
+    """
+    count, of = os.environ.pop("LISTEN_FDS", ""), os.environ.pop("LISTEN_PID", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if not count or of != str(os.getpid()):
+        return None
+    refusal = CannotStart(f"systemd must hand over the listening socket {path} and nothing else")
+    try:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=FIRST_FD)
+    except OSError as error:
+        raise refusal from error
+    listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if count != "1" or not listens or listener.getsockname() != path:
+        listener.close()
+        raise refusal
+    listener.set_inheritable(False)
+    listener.setblocking(False)
+    return listener
+
+
 def listen(path: str) -> socket.socket:
-    """Bind the socket (0600). Only the holder of the lock may call this, so a socket in the way is stale.
+    """Bind the socket (0600; 0660 for the machine's gate). Only the holder of the lock may, so one in the way is stale.
 
     Raises:
         CannotStart: what lies at `path` is not a socket of ours, or the path cannot be used.
     """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    folder = _open_folder(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         remove_stale(path)
         listener.bind(paths.short_socket_path(path, folder))
+        if paths.means_system():
+            os.chown(path, -1, os.fstat(folder).st_gid)
+            os.chmod(path, 0o660)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -79,6 +111,21 @@ def listen(path: str) -> socket.socket:
         os.close(folder)
     listener.setblocking(False)
     return listener
+
+
+def _open_folder(path: str) -> int:
+    """The folder of a socket, which nobody else can put another in the place of."""
+    place = os.path.dirname(path)
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        way_out = "; `sparkgate gate install --system` makes it" if paths.means_system() else ""
+        raise CannotStart(f"{place} cannot be used: {error.strerror}{way_out}") from error
+    found = os.fstat(folder)
+    if found.st_uid not in (paths.ROOT, os.getuid()) or found.st_mode & 0o022:
+        os.close(folder)
+        raise CannotStart(f"{place} can be written by others; `chown root {place}; chmod 755 {place}` closes it")
+    return folder
 
 
 def remove_stale(path: str) -> None:

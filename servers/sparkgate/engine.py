@@ -93,7 +93,7 @@ OFFERS = (
 def build(services: Services, caller: Caller) -> Server[Any]:
     """The engine server for one connection."""
     tools = [_tool(offer, services, caller) for offer in OFFERS]
-    return build_server("sparkengine", "Inference engines", INSTRUCTIONS, tools, services.warning)
+    return build_server("sparkengine", "Inference engines", INSTRUCTIONS, tools, services.warning, services.locked)
 
 
 def _tool(offer: Offer, services: Services, caller: Caller) -> Tool:

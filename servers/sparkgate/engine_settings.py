@@ -38,6 +38,13 @@ class EngineSettings:
     patience_s: float = setting(
         0.0, "Longest wait until it is ready; 0: what is usual for its engine.", unit="s", low=0, high=86_400
     )
+    stays_home: bool = setting(
+        True,
+        "A confined agent that asks through this router gets no answer from off this box; false writes that down only.",
+    )
+    home: tuple[str, ...] = setting(
+        (), "Where else this router may send a confined agent's requests: origins such as vllm.svc:8000."
+    )
     stop_grace_s: float = setting(30.0, "Seconds between asking it to end and killing it.", unit="s", low=0, high=3600)
 
     @property

@@ -81,7 +81,8 @@ def status_of(name: str, entry: EngineSettings, door: LocalDoor, proof_door: Loc
             return _stranger(name, entry, asked)
         status = read(name, engine, Asked(asked.get, asked.answers, asked.failures, limit=STATE_REQUESTS))
     except LocalDoorError as error:
-        return Status(name, entry.engine or "unknown", "down", warnings=(str(error),))
+        state: State = "unknown" if error.reason == "locked" else "down"
+        return Status(name, entry.engine or "unknown", state, warnings=(str(error),))
     if entry.engine and engine.name != entry.engine:
         return _warn(status, _OTHER.format(wanted=ENGINES[entry.engine].title, found=engine.title))
     if proof_door and status.state == "ready" and status.loaded and engine.completions and not engine.front:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import Status, status_of
@@ -22,6 +23,7 @@ from sparkgate.machine.commands import Run, Spawn
 from sparkgate.machine.memory import Held, Memory, available_gib, held, pressure, read_memory
 from sparkgate.machine.origins import origin
 from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import KillSwitch, is_loopback, kill_switch_of
 from sparkgate.policy.local import LocalDoor, LocalDoorError
 from sparkgate.routes import ANSWER_BYTES_MAX, RoutedModel, Whereabouts, read_routes
 from sparkgate.runtimes import RUNTIMES
@@ -46,6 +48,7 @@ class Fleet:
         run, spawn: how owners are asked and processes started.
         guard: the connection guard of this process, None where it has none.
         off_box: origins that lie off this box although their address does not show it.
+        switch: the kill switch; that of the state folder when left out.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Fleet:
         spawn: Spawn,
         guard: Guard | None = None,
         off_box: Sequence[str] = (),
+        switch: KillSwitch | None = None,
     ) -> None:
         self.catalogue, self._state = catalogue, state
+        self.switch = switch or kill_switch_of(state)
         self._places: Whereabouts = dict.fromkeys(off_box, "off")
         self._run, self._spawn, self._guard = run, spawn, guard
         self._doors = ExitStack()
@@ -100,7 +105,8 @@ class Fleet:
         key = (name, timeout_s or entry.timeout_s, cap_bytes, *headers.values())
         with self._opening:
             if key not in self._open:
-                door = LocalDoor([entry.url], timeout_s or entry.timeout_s, cap_bytes, self._guard, headers)
+                patience_s = timeout_s or entry.timeout_s
+                door = LocalDoor([entry.url], patience_s, cap_bytes, self._guard, headers, self.switch)
                 self._open[key] = self._doors.enter_context(door)
             return self._open[key]
 
@@ -117,6 +123,15 @@ class Fleet:
         """What every engine says of itself, asked at the same time."""
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(self.catalogue, pool.map(self.status, self.catalogue), strict=True))
+
+    def leaves(self, name: str, status: Status) -> bool:
+        """Whether a prompt to this engine may leave the box: it is on another machine, or a router."""
+        here = is_loopback(urlsplit(self.catalogue[name].url).hostname or "")
+        return not here or status.front or self.kind(name).front
+
+    def locked(self, name: str, status: Status) -> str:
+        """Why no prompt may go to this engine now, "" when one may."""
+        return self.switch.words if self.leaves(name, status) else ""
 
     def routes(self, name: str, engine: str) -> tuple[RoutedModel, ...] | None:
         """Where the router `name`, of the kind `engine`, sends requests; None when it does not tell."""

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
-from sparkgate.daemon import BACKLOG, CannotStart, Launcher, detach, listen, take_lock
+from sparkgate.daemon import BACKLOG, KEEP_SOCKET_FILE, CannotStart, Launcher, detach, inherited, listen, take_lock
 from sparkgate.version import __version__
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from sparkgate.doorways import Doorway
+    from sparkgate.policy.kill_switch import Locked
     from sparkgate.services import Services
     from sparkgate.session import Session
 
-# Since 3.13 asyncio would remove the file by itself, under the name it was bound with.
-KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 WATCH_S = 1.0
 LOOK_TO_PRUNE_S, PRUNE_S = 30.0, 3600.0
 RECOVER_S = 10.0
@@ -46,7 +46,9 @@ class Gate:
         self.path = paths.socket_path(config)
         self.started_at = time.time()
         self.sessions: set[Session] = set()
-        self.retiring = self._left = False
+        self.doorways: set[Doorway] = set()
+        self.retiring = self._left = self.managed = False
+        self._locked: Locked | None = None
         self._quiet_since = time.monotonic()
         self._listener: asyncio.Server | None = None
         self._inode = 0
@@ -124,42 +126,67 @@ class Gate:
             log.error("log_not_closed", **log.describe(error))
 
     def _watch(self) -> None:
-        if self.sessions or self._jobs:
+        self._look()
+        if self.sessions or self.doorways or self._jobs:
             self._quiet_since = time.monotonic()
         if time.monotonic() - self._quiet_since > self.idle_s or not self._still_reachable():
             self.retire()
 
+    def _look(self) -> None:
+        """Cut what is under way once it is locked, and say in the log when that begins and ends."""
+        import asyncio
+
+        from sparkgate import log
+
+        found = self.services.switch.look()
+        before, self._locked = self._locked, found
+        if (found and found.by) == (before and before.by):
+            return
+        log.info("locked" if found else "unlocked")
+        if any(one and not one.is_ours for one in (found, before)):  # the other file's command writes a mark itself
+            what, by = ("locked", found.by) if found else ("unlocked", before.by if before else "")
+            asyncio.get_running_loop().run_in_executor(None, self.services.mark_locked, what, by)
+
     def _still_reachable(self) -> bool:
         try:
-            return os.stat(self.path).st_ino == self._inode
+            return self.managed or os.stat(self.path).st_ino == self._inode
         except OSError:
             return False
 
     def retire(self) -> None:
-        """Stop listening and let a successor start; running calls end first, then this process."""
+        """Stop listening and let a successor start; running calls end first, then this process.
+
+        What systemd holds goes on listening, and its next gate waits for the end of this one: jobs are left to it.
+        """
         import asyncio
 
         if self.retiring:
             return
         self.retiring = True
-        if self._still_reachable():
+        if self.managed:
+            self._leave_jobs()
+        elif self._still_reachable():
             os.unlink(self.path)
         if self._listener:
             self._listener.close()
         if self.lock is not None:
             os.close(self.lock)
         self.lock = None
-        self._closing = [asyncio.ensure_future(session.retire()) for session in self.sessions]
+        served: list[Session | Doorway] = [*self.sessions, *self.doorways]
+        self._closing = [asyncio.ensure_future(one.retire()) for one in served]
         self.stir()
 
     def _signalled(self) -> None:
         """The first signal retires the gate, a second one cuts its calls off and leaves its jobs to the next gate."""
         if self.retiring:
-            self._left = True
-            self.services.let_go()
+            self._leave_jobs()
         for session in self.sessions if self.retiring else ():
             session.abort()
         self.retire()
+
+    def _leave_jobs(self) -> None:
+        self._left = True
+        self.services.let_go()
 
     def stir(self) -> None:
         """Let `run` look at once whether it may end."""
@@ -173,12 +200,14 @@ class Gate:
             "pid": os.getpid(),
             "version": __version__,
             "sessions": len(self.sessions),
+            "confinements": len(self.doorways),
             "calls": sum(session.calls for session in self.sessions),
             "jobs": self.services.running,
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,
-            "log": paths.log_path(self.config),
+            "log": paths.where_it_tells(self.config),
+            "locked": found.as_json() if (found := self.services.switch.told()) else None,
         }
 
 
@@ -197,7 +226,8 @@ def serve(config: str, lock: int, launcher: Launcher) -> None:
     from sparkgate import log
 
     gate = Gate(config, _services(config), lock, _idle_s(Path(config)))
-    listener = listen(gate.path)
+    held = inherited(gate.path)
+    gate.managed, listener = held is not None, held or listen(gate.path)
     log.info("gate_started", pid=os.getpid(), version=__version__)
     try:
         asyncio.run(gate.run(listener, launcher.ready))
@@ -216,12 +246,16 @@ def serve_in_process(toolset: str, config: str, host: str) -> None:
     from sparkgate.policy.audit import Caller
     from sparkgate.reception import builder_of
 
-    caller = Caller(f"pid-{os.getpid()}", host, pid=os.getppid(), uid=os.getuid(), cwd=os.getcwd())
-    server = builder_of(toolset)(_services(config), caller)
+    who: Any = {"pid": os.getppid(), "uid": os.getuid(), "gid": os.getgid(), "cwd": os.getcwd()}
+    caller = Caller(f"pid-{os.getpid()}", host, **who)
+    services = _services(config)
+    server = builder_of(toolset)(services, caller)
 
     async def run() -> None:
+        watch = asyncio.create_task(services.switch.watch())
         async with stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
+        watch.cancel()
 
     asyncio.run(run())
 
@@ -249,7 +283,8 @@ def _services(config: str) -> Services:
 
 
 def _idle_s(config: Any) -> float:
-    from sparkgate.settings import GateSettings, SettingsError, load
+    from sparkgate.setting_tables import GateSettings
+    from sparkgate.settings import SettingsError, load
 
     try:
         return load(config).gate.idle_minutes * 60
@@ -258,8 +293,10 @@ def _idle_s(config: Any) -> float:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -I -m sparkgate.gate [--detach] [--config FILE]`; exit code 3 when a gate runs already."""
+    """`python -I -m sparkgate.gate [--detach] [--config FILE | --system]`; exit code 3 when a gate runs already."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--system" in given:
+        paths.use_system()
     config = paths.config_path(given[given.index("--config") + 1] if "--config" in given else None)
     launcher = detach(paths.log_path(config)) if "--detach" in given else Launcher()
     try:

@@ -39,7 +39,7 @@ class Asked:
             try:
                 self.answers[path] = self.get(path)
             except LocalDoorError as error:
-                if error.reason == "unreachable":
+                if error.reason in ("unreachable", "locked"):
                     raise
                 self.answers[path], self.failures[path] = None, str(error)
         return self.answers.get(path)

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkgate import paths
 from sparkgate.version import __version__
@@ -14,6 +14,25 @@ from sparkgate.version import __version__
 HELLO_FORMAT = 1
 _UCRED = struct.Struct("iII")
 """pid, uid, gid: `struct ucred` of unix(7)."""
+SO_PEERGROUPS = 59
+"""asm-generic/socket.h, Linux 4.13; Python has no name for it."""
+MOST_GROUP_BYTES = 1024
+"""What Python reads of an option at most: 256 groups. Who is in more counts as one whose groups cannot be read."""
+
+
+class Barred(Exception):
+    """This user may not come as far as the gate, or who listens there may not be it; the message says why."""
+
+
+NOT_IN_GROUP = "this user may not use the gate of this machine: it is not in the group of {path}; its operator adds it"
+
+
+class Peer(NamedTuple):
+    """The process on the other side of a connection, and whose it is."""
+
+    pid: int
+    uid: int
+    gid: int
 
 
 def connect(path: str) -> socket.socket:
@@ -22,13 +41,21 @@ def connect(path: str) -> socket.socket:
     Raises:
         BlockingIOError: somebody listens there and does not accept.
         OSError: nothing listens there.
+        Barred: this user may not, or whoever listens there may be anybody.
     """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.setblocking(False)
     try:
+        if paths.means_system() and not paths.is_of_system(os.fstat(folder)):
+            raise Barred(f"{os.path.dirname(path)} is not the folder of root or of {paths.SYSTEM.account} alone")
         link.connect(paths.short_socket_path(path, folder))
-    except OSError:
+        if not paths.is_gate_user(uid := peer(link).uid):
+            raise Barred(f"{path} is served by another user ({uid})")
+    except PermissionError as error:
+        link.close()
+        raise Barred(NOT_IN_GROUP.format(path=path)) if paths.means_system() else error from None
+    except (OSError, Barred):
         link.close()
         raise
     finally:
@@ -43,10 +70,18 @@ def hello(toolset: str, **extra: Any) -> bytes:
     return json.dumps(about).encode() + b"\n"
 
 
-def peer(link: socket.socket) -> tuple[int, int]:
-    """(pid, uid) of the process on the other side, from the kernel (SO_PEERCRED)."""
-    pid, uid, _gid = _UCRED.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    return pid, uid
+def peer(link: socket.socket) -> Peer:
+    """Who is on the other side, from the kernel (SO_PEERCRED); of a listening socket it is who made it listen."""
+    return Peer(*_UCRED.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+
+
+def peer_groups(link: socket.socket) -> tuple[int, ...] | None:
+    """Every group of who is on the other side, from the kernel, its own first; None when that cannot be read."""
+    try:
+        told = link.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUP_BYTES)
+    except OSError:
+        return None
+    return peer(link).gid, *(one for (one,) in struct.iter_unpack("=I", told))
 
 
 def _cwd() -> str:

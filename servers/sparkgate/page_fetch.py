@@ -13,7 +13,7 @@ from sparkgate.policy.audit import Caller
 from sparkgate.policy.egress import Egress, Failed, Permit, Refused, Request, Sent
 from sparkgate.policy.web_address import BLANK, PORTS, BadAddress, WebAddress, target, web_address
 from sparkgate.searxng import Problem
-from sparkgate.settings import PagesSettings
+from sparkgate.setting_tables import PagesSettings
 from sparkgate.version import __version__
 
 MAX_HOPS = 5

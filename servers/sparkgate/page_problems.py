@@ -39,6 +39,7 @@ PROBLEMS: Mapping[str, str] = {
     "exhausted": "This machine has no room for another connection now. Try again in a minute.",
     "busy": "Other pages are being read now, and none of them ended in time. Try again when they have.",
     "network": "The connection to {host} broke. Try again, or use another source.",
+    "locked": "The operator has locked the way out, and the request to {host} was cut off. Go on without the web.",
     "unknown_section": "The page has no section of this name; it has those under sections.",
     "no_headings": "The page has no sections; read it with start, or use find.",
     "not_on_page": "These words are not on the page, which has {chars} characters. Try other words, or read it with "

@@ -20,7 +20,7 @@ from sparkgate.reading.reader import Asked, Body, Shown, Unreadable
 from sparkgate.refusals import refusal
 from sparkgate.searxng import Problem
 from sparkgate.services import Live, NotReady, Services
-from sparkgate.settings import PagesSettings
+from sparkgate.setting_tables import PagesSettings
 from sparkgate.toolset import Arguments, Parameter, Tool, failure
 
 MAX_START = 100_000_000

@@ -5,6 +5,24 @@ from __future__ import annotations
 import binascii
 import os
 import pwd
+import stat
+from typing import NamedTuple
+
+
+class System(NamedTuple):
+    """Where the gate of the machine keeps its things: the same places for everybody, whatever the environment says."""
+
+    config: str = "/etc/sparkgate/config.toml"
+    state: str = "/var/lib/sparkgate"
+    runtime: str = "/run/sparkgate"
+    account: str = "sparkgate"
+    service: str = "sparkgate-gate"
+
+
+SYSTEM = System()
+ROOT = 0
+_means_system = False
+"""Whether this process means the gate of the machine, by `choose` or `use_system`."""
 
 SOCKET_PATH_MAX_BYTES = 107
 """sun_path of Linux holds 108 bytes with the closing NUL (unix(7))."""
@@ -15,21 +33,90 @@ def home() -> str:
     return os.path.expanduser("~")
 
 
+def use_system() -> None:
+    """From here on this process means the gate of the machine, and not one of its user."""
+    global _means_system
+    _means_system = True
+
+
+def means_system() -> bool:
+    return _means_system
+
+
+def choose(asked: str = "", config: str | None = None) -> None:
+    """Settle which gate this process means: the one of the machine, or one of its user's own.
+
+    What is asked for ("system" or "own") wins. Else a configuration that is named (`--config`, SPARKGATE_CONFIG), one
+    at the user's usual place, or XDG folders that lie elsewhere mean the user's own; and where none of that is, a gate
+    that root has installed is the one, and the user's own where there is none.
+    """
+    named = config or os.environ.get("SPARKGATE_CONFIG")
+    asked = asked or ("" if not named else "system" if named == SYSTEM.config else "own")
+    if asked == "system" or (not asked and not _has_own() and system_stands()):
+        use_system()
+
+
+def _has_own() -> bool:
+    return bool({"XDG_CONFIG_HOME", "XDG_STATE_HOME"} & moved_places().keys()) or os.path.exists(default_config_path())
+
+
+def system_stands() -> bool:
+    """Whether the machine has a gate of its own: a folder for its socket that nobody else can have put there."""
+    try:
+        return is_of_system(os.lstat(SYSTEM.runtime))
+    except OSError:
+        return False
+
+
+def is_of_system(folder: os.stat_result) -> bool:
+    """Whether a folder is one of root or of the gate's account, and nobody else may write it."""
+    closed = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return closed and folder.st_uid in (ROOT, system_uid())
+
+
+def is_gate_user(uid: int) -> bool:
+    """Whether the gate that is meant may run as this user.
+
+    systemd holds the socket of the machine's gate before the gate does, so the kernel may name root there.
+    """
+    return uid in (ROOT, system_uid()) if _means_system else uid == os.getuid()
+
+
+def system_uid() -> int | None:
+    """Number of the account of the machine's gate; None when there is none."""
+    try:
+        return pwd.getpwnam(SYSTEM.account).pw_uid
+    except KeyError:
+        return None
+
+
 def default_config_path() -> str:
-    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or f"{home()}/.config", "sparkgate", "config.toml")
+    if _means_system:
+        return SYSTEM.config
+    return os.path.join(own_config_home(), "sparkgate", "config.toml")
+
+
+def own_config_home() -> str:
+    return os.environ.get("XDG_CONFIG_HOME") or f"{home()}/.config"
 
 
 def config_path(given: str | None = None) -> str:
-    """`--config` wins over SPARKGATE_CONFIG, which wins over the default place."""
+    """`--config` wins over SPARKGATE_CONFIG, which wins over the default place; the machine's gate has one place."""
+    if _means_system:
+        return SYSTEM.config
     return os.path.abspath(given or os.environ.get("SPARKGATE_CONFIG") or default_config_path())
 
 
 def state_dir() -> str:
+    if _means_system:
+        return SYSTEM.state
     return os.path.join(os.environ.get("XDG_STATE_HOME") or f"{home()}/.local/state", "sparkgate")
 
 
 def runtime_dir() -> str:
     """The folder of the socket. Hosts that drop XDG_RUNTIME_DIR still find the one systemd made."""
+    if _means_system:
+        return SYSTEM.runtime
     given, made_by_systemd = os.environ.get("XDG_RUNTIME_DIR"), systemd_runtime_dir()
     if given:
         return os.path.join(given, "sparkgate")
@@ -47,6 +134,8 @@ def moved_places() -> dict[str, str]:
 
     Hosts pass on different parts of the environment, so an entry for a host has to carry these.
     """
+    if _means_system:
+        return {}
     defaults = {
         "XDG_CONFIG_HOME": f"{home()}/.config",
         "XDG_STATE_HOME": f"{home()}/.local/state",
@@ -61,6 +150,8 @@ def gate_name(config: str, state: str | None = None) -> str:
     Only the account's own default places make it `gate`, so that a changed HOME does not meet the gate of another.
     """
     state = state or state_dir()
+    if (config, state) == (SYSTEM.config, SYSTEM.state):
+        return "gate"
     try:
         account = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -76,6 +167,16 @@ def socket_path(config: str) -> str:
 
 def log_path(config: str) -> str:
     return os.path.join(state_dir(), "logs", f"{gate_name(config)}.log")
+
+
+def lock_dir() -> str:
+    """Where the locks of a gate lie: beside its socket, or where only its account may write."""
+    return state_dir() if _means_system else runtime_dir()
+
+
+def where_it_tells(config: str) -> str:
+    """Where a gate says what is wrong with it."""
+    return f"`systemctl status {SYSTEM.service}`" if _means_system else log_path(config)
 
 
 def private_dir(path: str) -> str:

@@ -10,7 +10,8 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
-from sparkgate.link import peer
+from sparkgate.admission import Admission
+from sparkgate.link import Peer, peer, peer_groups
 from sparkgate.policy.audit import Caller
 from sparkgate.session import BadHello, Hello, HostLines, Session, read_first_line, read_hello
 from sparkgate.version import __version__
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_SESSIONS = 256
 HELLO_TIMEOUT_S = 5.0
+CONFINE = "confine"
+"""Asked for by a supervisor, not by a host."""
 TOOLSETS = {"search": "sparkgate.search", "engine": "sparkgate.engine", "bench": "sparkgate.bench"}
 """Name of a toolset → its module, which is read when a host first asks for it: it is memory the model can use."""
 
@@ -34,10 +37,12 @@ class Reception:
 
     Args:
         gate: whose connections these are.
+        confined: name of the confinement that they come from; "" outside.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, gate: Gate, confined: str = "") -> None:
+        self._gate, self._confined = gate, confined
+        self._admission = Admission(gate.services)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -48,10 +53,8 @@ class Reception:
             writer.close()
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pid, uid = peer(writer.get_extra_info("socket"))
-        if uid != os.getuid():
-            await _say(writer, gate="refused", reason="this gate belongs to another user")
-            return
+        link = writer.get_extra_info("socket")
+        who = peer(link)
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 line, rest = await read_first_line(reader)
@@ -59,37 +62,57 @@ class Reception:
         except (BadHello, TimeoutError) as error:
             await _say(writer, gate="refused", reason=str(error) or "no hello came in time")
             return
-        if hello.toolset == "control":
+        if refusal := await self._refusal(who, link, hello):
+            await _say(writer, gate="refused", reason=refusal)
+        elif hello.toolset == "control":
             await self._control(hello, writer)
+        elif self._confined and hello.toolset == CONFINE:
+            await _say(writer, gate="refused", reason="a confined command cannot confine another")
         elif hello.config not in ("", self._gate.config):
             await _say(writer, gate="refused", reason="this gate serves another configuration")
         elif len(self._gate.sessions) >= MAX_SESSIONS:
             await _say(writer, gate="refused", reason=f"{MAX_SESSIONS} sessions are open already")
-        elif self._gate.retiring or (hello.version != __version__ and not hello.again):
+        elif self._gate.retiring or (hello.version != __version__ and not hello.again and self._may_replace(who)):
             self._gate.retire()
             await _say(writer, gate="retiring", version=__version__)
         else:
-            await self._serve(hello, pid, uid, reader, writer, rest)
+            await self._serve(hello, who, reader, writer, rest)
+
+    async def _refusal(self, who: Peer, link: Any, hello: Hello) -> str:
+        """Why another user may not have what it asks for; "" when it may, and for the gate's own user."""
+        if who.uid == os.getuid():
+            return ""
+        return await asyncio.to_thread(self._admission.refusal, who, peer_groups(link), hello.toolset, hello.do)
+
+    def _may_replace(self, who: Peer) -> bool:
+        """Whether a pipe of another version may have this gate end for one of its own."""
+        return who.uid == os.getuid() and not self._gate.managed and not self._confined
 
     async def _control(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        if hello.do == "stop":
+        if hello.do == "stop" and not self._confined:
             self._gate.retire()
-        await _say(writer, **self._gate.status())
+        more: dict[str, Any] = {}
+        if hello.do == "look":
+            more["cut"], more["not_cut"] = await self._gate.services.switch.enforce()
+        await _say(writer, **self._gate.status(), **more)
 
     async def _serve(
         self,
         hello: Hello,
-        pid: int,
-        uid: int,
+        who: Peer,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         rest: bytes,
     ) -> None:
+        if hello.toolset == CONFINE:
+            await self._confine(hello, who, reader, writer)
+            return
         if hello.toolset not in TOOLSETS:
             await _say(writer, gate="refused", reason=f"there is no toolset {hello.toolset[:20]!r}")
             return
         build = await asyncio.to_thread(builder_of, hello.toolset)
-        caller = Caller(session=secrets.token_hex(6), host=hello.host, pid=pid, uid=uid, cwd=hello.cwd)
+        session_id = secrets.token_hex(6)
+        caller = _caller(who, hello, session_id, hello.host, self._confined)
         session = Session(HostLines(reader, writer, rest), writer)
         await _say(writer, gate="ready", version=__version__)
         self._gate.sessions.add(session)
@@ -98,6 +121,27 @@ class Reception:
         finally:
             self._gate.sessions.discard(session)
             self._gate.stir()
+
+    async def _confine(
+        self, hello: Hello, who: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        from sparkgate.doorways import Doorway, NoListeners
+
+        name = hello.confinement if hello.confinement.isalnum() else secrets.token_hex(4)
+        caller = _caller(who, hello, hello.toolset, "", name)
+        doorway = Doorway(self._gate.services, caller, Reception(self._gate, name).connected)
+        self._gate.doorways.add(doorway)
+        try:
+            await doorway.serve(reader, writer)
+        except NoListeners as error:
+            await _say(writer, gate="refused", reason=str(error))
+        finally:
+            self._gate.doorways.discard(doorway)
+            self._gate.stir()
+
+
+def _caller(who: Peer, hello: Hello, session: str, host: str, confined: str) -> Caller:
+    return Caller(session, host, pid=who.pid, uid=who.uid, gid=who.gid, cwd=hello.cwd, confined=confined)
 
 
 async def _say(writer: asyncio.StreamWriter, **message: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkgate.policy.egress import Refused
+from sparkgate.policy.kill_switch import CODE as LOCKED
 from sparkgate.searxng import Problem
 from sparkgate.toolset import failure
 
@@ -19,6 +20,7 @@ ADVICE: Mapping[str, str] = {
 }
 """Class of a finding → how to ask instead."""
 NO_LOG = "Nothing was sent: the log cannot be written, and nothing leaves without its row."
+NOT_NOW = "Nothing was sent: the operator has locked the way out. Go on without the web, or tell the person who asks."
 
 
 def refusal(what: Problem | Refused, asked: str = "query") -> dict[str, Any]:
@@ -31,6 +33,8 @@ def refusal(what: Problem | Refused, asked: str = "query") -> dict[str, Any]:
 
 def refused_words(refused: Refused, asked: str = "query") -> tuple[str, str]:
     """Code and message of what the policy, or a log that cannot be written, kept back."""
+    if LOCKED in refused.rules:
+        return LOCKED, NOT_NOW
     code, message = ("log_unavailable", NO_LOG) if refused.rules == ("log-unavailable",) else ("blocked", BLOCKED)
     notes = "".join(f" {note}." for note in refused.notes)
     advice = " ".join(ADVICE[cls] for cls in refused.classes) or "Ask again without it."

@@ -62,6 +62,7 @@ class RoutedModel:
         fallbacks: names they may go to besides, for any reason: the router's defaults count, and silent copies. None
             when it does not tell.
         fallbacks_off_box: the same as `off_box` for all that fallbacks lead to, through any number of steps.
+        besides: those of `fallbacks` that a request cannot switch off: a deployment's own, and silent copies.
         catch_all: it takes every name that nothing else takes, so a wrong name is answered by another model.
     """
 
@@ -71,6 +72,7 @@ class RoutedModel:
     fallbacks: tuple[str, ...] | None
     fallbacks_off_box: bool | None
     catch_all: bool = False
+    besides: tuple[str, ...] = ()
 
 
 def place_of(api_base: str) -> Where:
@@ -265,7 +267,8 @@ def _name(row: Row) -> str:
 def _made(name: str, rows: list[Row], fallbacks: tuple[str, ...] | None, places: Whereabouts) -> RoutedModel:
     vias = tuple(dict.fromkeys(_via(row) for row in rows))
     off = _any(_off_box(via, places) for via in vias) if vias else None
-    return RoutedModel(name, vias, off, fallbacks, None, catch_all=name == "*")
+    besides = tuple(target for row in rows for target in _own(_object(row, "litellm_params")))
+    return RoutedModel(name, vias, off, fallbacks, None, name == "*", besides)
 
 
 def _via(row: Row) -> str:

@@ -45,7 +45,9 @@ def build(services: Services, caller: Caller) -> Server[Any]:
     services.warm_up()
     tools = [web_search_tool(services, caller, ledger, lite), read_page_tool(services, caller, ledger, lite)]
     more = [] if lite else full_tools(services, caller)
-    return build_server("sparksearch", "Private web search", INSTRUCTIONS, [*tools, *more], services.warning)
+    return build_server(
+        "sparksearch", "Private web search", INSTRUCTIONS, [*tools, *more], services.warning, services.locked
+    )
 
 
 def full_tools(services: Services, caller: Caller) -> list[Tool]:

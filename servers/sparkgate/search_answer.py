@@ -22,7 +22,7 @@ from sparkgate.results import (
     without_twins,
 )
 from sparkgate.searxng import problem
-from sparkgate.settings import SearchSettings
+from sparkgate.setting_tables import SearchSettings
 from sparkgate.toolset import failure
 from sparkgate.untrusted import Incoming
 from sparkgate.untrusted.strip import Removed

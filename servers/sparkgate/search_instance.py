@@ -15,7 +15,7 @@ from sparkgate.search_query import Search
 from sparkgate.searxng import Problem, problem
 from sparkgate.searxng_config import cannot, categories_of, engines_of
 from sparkgate.searxng_html import read_results
-from sparkgate.settings import SearxngSettings
+from sparkgate.setting_tables import SearxngSettings
 
 DEGRADED = "degraded: read from the web page of {url}, as it refuses JSON; dates, kinds and answers may be missing"
 USUAL = "general"

@@ -9,7 +9,7 @@ from sparkgate.languages import language_of
 from sparkgate.results import plain
 from sparkgate.search_answer import LAST_PAGE
 from sparkgate.searxng import Problem
-from sparkgate.settings import SearchSettings
+from sparkgate.setting_tables import SearchSettings
 from sparkgate.toolset import Arguments, Parameter
 
 PARAMETERS = (

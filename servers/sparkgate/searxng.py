@@ -101,6 +101,8 @@ PROBLEMS: dict[str, str] = {
     "invalid_answer": "SearXNG at {place} sent something that is not the JSON of a search.",
     "too_large": "The answer of SearXNG at {place} is longer than searxng.max_answer_bytes; ask for less.",
     "network": "The connection to SearXNG at {place} broke.",
+    "locked": "The operator has locked the way out, and the request to SearXNG at {place} was cut off. Go on without "
+    "the web.",
     "engines_failed": "No results, and these search engines failed: {engines}. Try again later, or choose others.",
     "busy": "This machine has no room for another request now. Try again in a minute.",
     "bad_site": "{site!r} is no host name. sites takes names such as docs.vllm.ai, or -pinterest.com to leave one out.",
@@ -131,6 +133,7 @@ FAILURE_CODES: dict[str, str] = {
     "busy": "busy",
     "ca_file": "ca_file",
     "certificate": "certificate",
+    "locked": "locked",
 }
 STATUS_CODES: dict[int, str] = {
     400: "bad_request",

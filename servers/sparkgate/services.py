@@ -21,6 +21,7 @@ from sparkgate.policy.egress import Egress
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.keys import load_key
+from sparkgate.policy.kill_switch import KillSwitch, kill_switch_of
 from sparkgate.policy.known.sources import Places
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.protected import Protected
@@ -28,7 +29,8 @@ from sparkgate.policy.rules import RuleError
 from sparkgate.policy.rules import shipped as rules
 from sparkgate.policy.trail.prune import Limits, prune
 from sparkgate.searxng_auth import Logins, read_logins
-from sparkgate.settings import AuditSettings, Settings, SettingsError, load
+from sparkgate.setting_tables import AuditSettings
+from sparkgate.settings import Settings, SettingsError, load
 
 if TYPE_CHECKING:
     from sparkgate.bench_service import Bench
@@ -77,10 +79,12 @@ class Services:
         config: path of config.toml; `rules/` and `terms.toml` are looked for beside it.
         state: folder of the log, the keys and the embedded SearXNG.
         guard: the connection guard of this process.
+        switch: the kill switch; that of the state folder when left out.
     """
 
-    def __init__(self, config: Path, state: Path, guard: Guard) -> None:
+    def __init__(self, config: Path, state: Path, guard: Guard, switch: KillSwitch | None = None) -> None:
         self.config, self.state, self.guard = config, state, guard
+        self.switch = switch or kill_switch_of(state)
         self._log: AuditLog | None = None
         self._live: Live | None = None
         self._stamps: Stamps | None = None
@@ -164,6 +168,18 @@ class Services:
             self._logins, self._logins_by = read_logins(told.auth_file), (told.auth_file, stamps)
         return replace(live, searxng_urls=urls, logins=self._logins)
 
+    def locked(self) -> str:
+        """What every answer must say while it is locked, else ""."""
+        return self.switch.words
+
+    def mark_locked(self, what: str, by: str) -> None:
+        """Write into the log, when it is open, that a file has locked or unlocked this process."""
+        if self._log is not None:
+            try:
+                self._log.mark(what, {"by": by})
+            except LogUnavailable as error:
+                log.error("lock_not_marked", **log.describe(error))
+
     def warning(self) -> str:
         """What every answer must say: a policy that is not the one on disk, places not read, a log without its head."""
         notes = self._protected.notes if self._protected else ()
@@ -222,7 +238,7 @@ class Services:
     def _note_fault(self, egress: Egress, fault: str) -> None:
         """A row for whoever reads later why the policy of a row was not the one on disk."""
         intent = Intent(
-            caller=Caller(pid=os.getpid(), uid=os.getuid()),
+            caller=Caller(pid=os.getpid(), uid=os.getuid(), gid=os.getgid()),
             tool="policy_load",
             destination="policy",
             origin=str(self.config.parent),
@@ -263,7 +279,7 @@ class Services:
         except LogUnavailable as error:
             raise NotReady("log_unavailable", str(error)) from error
         self._outflow.limit(settings.policy)
-        egress = Egress(policy, self._log, self.guard, outflow=self._outflow)
+        egress = Egress(policy, self._log, self.guard, outflow=self._outflow, switch=self.switch)
         return Live(settings, egress, self._instances)
 
     def _protection(self, settings: Settings, key: bytes) -> Protected:

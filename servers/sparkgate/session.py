@@ -43,6 +43,7 @@ class Hello:
     host: str = ""
     again: bool = False
     do: str = ""
+    confinement: str = ""
 
 
 def read_hello(line: bytes) -> Hello:
@@ -66,6 +67,7 @@ def read_hello(line: bytes) -> Hello:
         host=str(data.get("host", ""))[:80],
         again=bool(data.get("again")),
         do=str(data.get("do", "")),
+        confinement=str(data.get("confinement", ""))[:16],
     )
 
 

@@ -51,5 +51,6 @@ WORD_UNITS: dict[str, tuple[Callable[[str], bool], str]] = {
     "origin": (_is_origin, '["http://wiki.lan:8080"] (lower case, no path, no user name)'),
     "host": (_is_host, '["docs.vllm.ai"] (a host name in lower case, no scheme, no star)'),
     "port": (_is_port, "[8080, 8443]"),
+    "toolset": (bool, '["search"]'),
 }
 """Unit of a list → what each word of it must be, and an example."""

@@ -1,4 +1,4 @@
-"""Every setting, typed, with unit, default and meaning; and the reader of `config.toml`."""
+"""All settings together, and the reader of `config.toml`."""
 
 from __future__ import annotations
 
@@ -7,167 +7,30 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from sparkgate import paths
+from sparkgate.access_settings import TABLES as ACCESS_TABLES
+from sparkgate.access_settings import AccessSettings
+from sparkgate.arguments import TOOLSETS
 from sparkgate.engine_settings import NEEDS, ControlSettings, EngineSettings, mistakes
-from sparkgate.setting import setting
+from sparkgate.setting_tables import (
+    AuditSettings,
+    BenchSettings,
+    ConfineSettings,
+    GateSettings,
+    PagesSettings,
+    PolicySettings,
+    SearchSettings,
+    SearxngSettings,
+)
 from sparkgate.setting_words import BadWords, checked_words, is_base_url
 
 
 class SettingsError(ValueError):
     """The configuration cannot be used; the message names file, line and the way out."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearxngSettings:
-    url: str = setting(
-        "", "Base URL of your SearXNG; empty means the embedded one of `sparkgate searxng up`.", unit="URL"
-    )
-    urls: tuple[str, ...] = setting(
-        (), "More instances that may stand in for it, asked in this order when one before them cannot.", unit="URL"
-    )
-    auth_file: str = setting(
-        "",
-        "File, mode 0600, of credentials: lines `ADDRESS basic USER:PASSWORD`, "
-        "`ADDRESS bearer TOKEN` or `ADDRESS header NAME: VALUE`; `*` is every instance.",
-    )
-    ca_file: str = setting("", "PEM file of certificate authorities of your own, beside the usual ones.")
-    per_minute: int = setting(
-        30,
-        "Searches sent to one instance in a minute, a quarter of them at once; 0 is no limit.",
-        unit="searches",
-        low=0,
-        high=100_000,
-    )
-    html_fallback: bool = setting(False, "Read the web page of results where an instance refuses JSON; it holds less.")
-    allow_get: bool = setting(False, "Send by GET when a proxy refuses POST; the query then stands in access logs.")
-    timeout_s: float = setting(15.0, "Longest wait for one search.", unit="s", low=1, high=120)
-    max_answer_bytes: int = setting(
-        4_000_000, "Longest answer read, after decoding.", unit="bytes", low=10_000, high=100_000_000
-    )
-
-    @property
-    def instances(self) -> tuple[str, ...]:
-        """Every configured instance once, the first choice first."""
-        return tuple(dict.fromkeys(url.rstrip("/") for url in (self.url, *self.urls) if url))
-
-    @property
-    def authorities(self) -> str:
-        return str(Path(self.ca_file).expanduser()) if self.ca_file else ""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
-    max_query_chars: int = setting(2000, "Longest query accepted.", unit="characters", low=10, high=8000)
-    snippet_chars: int = setting(300, "Longest snippet shown for a result.", unit="characters", low=50, high=2000)
-    answer_bytes: int = setting(6000, "Size a search answer is kept to.", unit="bytes", low=1500, high=100_000)
-    full_snippet_chars: int = setting(
-        1200, "Longest snippet with detail = full.", unit="characters", low=50, high=10_000
-    )
-    full_answer_bytes: int = setting(
-        20_000, "Size an answer with detail = full is kept to.", unit="bytes", low=1500, high=200_000
-    )
-    cache_s: float = setting(
-        300.0,
-        "How long an answer serves the same question again, from memory; 0 is never.",
-        unit="s",
-        low=0,
-        high=86_400,
-    )
-    lite: bool = setting(False, "List few tools with few arguments, for a small model.")
-
-
-@dataclass(frozen=True, slots=True)
-class PagesSettings:
-    links: str = setting(
-        "results",
-        "Which pages may be read: results (what a search of the session or a page of the same site led to), allowlist "
-        "(hosts of pages.allow) or any.",
-        choices=("results", "allowlist", "any"),
-    )
-    allow: tuple[str, ...] = setting(
-        (), "Hosts for links = allowlist, such as docs.vllm.ai; those below them too.", unit="host"
-    )
-    inner: tuple[str, ...] = setting(
-        (), "Origins of this machine or network whose pages may be read, such as http://wiki.lan:8080.", unit="origin"
-    )
-    more_ports: tuple[str, ...] = setting(
-        (), "Ports of the web that may be connected to, beside 80 and 443.", unit="port"
-    )
-    robots: bool = setting(True, "Read no page that the site's robots.txt keeps from programs.")
-    robots_timeout_s: float = setting(3.0, "Longest wait for a robots.txt.", unit="s", low=0.1, high=30)
-    timeout_s: float = setting(15.0, "Longest wait for one page, each redirect anew.", unit="s", low=1, high=60)
-    read_s: float = setting(10.0, "Longest time to make text of one page.", unit="s", low=1, high=60)
-    max_bytes: int = setting(8_000_000, "Longest page read, after decoding.", unit="bytes", low=10_000, high=50_000_000)
-    answer_bytes: int = setting(8000, "Size one part of a page is kept to.", unit="bytes", low=1500, high=100_000)
-    cache_s: int = setting(600, "How long a page is kept for its next part; 0 is not.", unit="s", low=0, high=86_400)
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
-    deadline_ms: int = setting(250, "Longest decision; past it the text is blocked.", unit="ms", low=10, high=5000)
-    max_input_bytes: int = setting(
-        16_384, "Longest text judged; a longer one is blocked.", unit="bytes", low=1024, high=65_536
-    )
-    known_files: tuple[str, ...] = setting(
-        (), "More files, patterns or folders of values that must never leave, beside the usual ones."
-    )
-    known_env: tuple[str, ...] = setting((), "More environment variables of such values, such as ACME_*.")
-    unreleased: tuple[str, ...] = setting((), "Folders whose code must not leave.")
-    window_queries: int = setting(
-        12,
-        "Texts with odd words that are looked back at, for secrets cut into pieces.",
-        unit="queries",
-        low=2,
-        high=100,
-    )
-    window_chars: int = setting(6000, "Most characters of their odd words.", unit="characters", low=200, high=50_000)
-    window_minutes: float = setting(30.0, "How long a text is looked back at.", unit="min", low=1, high=1440)
-    queries_per_hour: int = setting(
-        600, "Most queries of a session to one class of destination in an hour.", unit="queries", low=1, high=100_000
-    )
-    queries_per_day: int = setting(5000, "The same in a day.", unit="queries", low=1, high=1_000_000)
-    bytes_per_hour: int = setting(
-        262_144, "Most text of a session to one class of destination in an hour.", unit="bytes", low=1000, high=10**9
-    )
-    bytes_per_day: int = setting(2_097_152, "The same in a day.", unit="bytes", low=1000, high=10**10)
-    bits_per_hour: int = setting(
-        65_536, "Most random-looking text in an hour, as an estimate.", unit="bits", low=256, high=10**9
-    )
-    bits_per_day: int = setting(262_144, "The same in a day.", unit="bits", low=256, high=10**10)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditSettings:
-    head_file: str = setting("", "Where the last link is kept outside the log; empty means audit.head beside it.")
-    tell_syslog: bool = setting(True, "Tell the last link to the system's log now and then.")
-    keep_days: int = setting(
-        365, "Rows older than this are pruned by the gate; 0 keeps all.", unit="days", low=0, high=36_500
-    )
-    max_megabytes: int = setting(
-        2000, "Size from which the oldest rows are pruned; 0 is no limit.", unit="MB", low=0, high=1_000_000
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class GateSettings:
-    idle_minutes: float = setting(
-        15.0, "Minutes without session and job before the gate ends.", unit="min", low=0.01, high=10_000
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class BenchSettings:
-    max_seconds: int = setting(
-        3600,
-        "Longest time that one benchmark may be given; one that asks for more is refused.",
-        unit="s",
-        low=10,
-        high=86_400,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +43,9 @@ class Settings:
     gate: GateSettings = field(default_factory=GateSettings)
     control: ControlSettings = field(default_factory=ControlSettings)
     bench: BenchSettings = field(default_factory=BenchSettings)
+    confine: ConfineSettings = field(default_factory=ConfineSettings)
     engines: dict[str, EngineSettings] = field(default_factory=dict)
+    access: AccessSettings = field(default_factory=AccessSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +73,42 @@ def load(path: Path | None = None) -> Settings:
     path = path or Path(paths.config_path())
     text = _read(path)
     data = _parsed(text, path)
-    tables = data.pop("engines", {})
-    sections = {name: kind for name, kind in get_type_hints(Settings).items() if name != "engines"}
+    tables, access = data.pop("engines", {}), data.pop("access", {})
+    sections = {name: kind for name, kind in get_type_hints(Settings).items() if name not in BY_NAME}
     for name in data:
         if name not in sections or not isinstance(data[name], dict):
             raise SettingsError(
-                f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, sections)}"
+                f"{path}:{_line(text, name)}: unknown section or key {name!r}{_nearest(name, {*sections, *BY_NAME})}"
             )
     plain = {name: _section(sections[name], name, data.get(name, {}), path, text) for name in sections}
-    return Settings(**plain, engines=_engines(tables, path, text))
+    return Settings(**plain, engines=_engines(tables, path, text), access=_access(access, path, text))
+
+
+def _access(data: Any, path: Path, text: str) -> AccessSettings:
+    """`[access]`: its two tables hold a list of toolsets by name."""
+    if not isinstance(data, dict):
+        raise SettingsError(f"{path}:{_line(text, 'access')}: access holds tables such as [access.users]")
+    for name in data:
+        if name not in ACCESS_TABLES or not isinstance(data[name], dict):
+            line = _line(text, name, "access")
+            raise SettingsError(f"{path}:{line}: access.{name} is not a table of it{_nearest(name, ACCESS_TABLES)}")
+    return AccessSettings(**{name: _toolsets(name, table, path, text) for name, table in data.items()})
+
+
+def _toolsets(table: str, given: dict[str, Any], path: Path, text: str) -> dict[str, tuple[str, ...]]:
+    toolsets = {}
+    for name, words in given.items():
+        where = f"{path}:{_access_line(text, table, name)}: access.{table}.{name}"
+        toolsets[name] = _checked(words, WORDS, {"unit": "toolset"}, where)
+        for unknown in [word for word in toolsets[name] if word not in TOOLSETS]:
+            raise SettingsError(f"{where} holds {unknown!r}, which is no toolset{_nearest(unknown, TOOLSETS)}")
+    return toolsets
+
+
+def _access_line(text: str, table: str, name: str) -> int:
+    """In `[access.users]`, or written as `users.NAME` in `[access]`."""
+    found = _line(text, name, f"access.{table}")
+    return found if found > 1 else _line(text, f"{table}.{name}", "access")
 
 
 def _engines(tables: Any, path: Path, text: str) -> dict[str, EngineSettings]:
@@ -288,6 +180,8 @@ def _checked(value: Any, kind: Any, about: Any, where: str) -> Any:
     return value
 
 
+BY_NAME = ("engines", "access")
+"""Sections whose tables have names that the operator chooses."""
 ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 FLOAT_MAX = 10**300
 WORDS = tuple[str, ...]
@@ -323,16 +217,23 @@ def rows(settings: Settings, path: Path) -> Iterator[Row]:
     """Every setting with its effective value and where it comes from."""
     text = _read(path)
     data = _parsed(text, path)
-    groups = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings) if one.name != "engines"}
+    groups = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings) if one.name not in BY_NAME}
     tables = data | {f"engines.{name}": table for name, table in data.get("engines", {}).items()}
     for section, group in (groups | {f"engines.{name}": one for name, one in settings.engines.items()}).items():
         for row in dataclasses.fields(group):
             given = row.name in tables.get(section, {})
-            yield Row(
-                key=f"{section}.{row.name}",
-                value=getattr(group, row.name),
-                default=row.default,
-                unit=row.metadata["unit"],
-                meaning=row.metadata["meaning"],
-                origin=f"{path}:{_line(text, row.name, section)}" if given else "default",
+            yield _row(
+                section, row, getattr(group, row.name), f"{path}:{_line(text, row.name, section)}" if given else ""
             )
+    for table in dataclasses.fields(settings.access):
+        for name, words in getattr(settings.access, table.name).items():
+            yield replace(
+                _row("access", table, words, f"{path}:{_access_line(text, table.name, name)}"),
+                key=f"access.{table.name}.{name}",
+                default=(),
+            )
+
+
+def _row(section: str, of: dataclasses.Field[Any], value: Any, origin: str) -> Row:
+    about = of.metadata
+    return Row(f"{section}.{of.name}", value, of.default, about["unit"], about["meaning"], origin or "default")

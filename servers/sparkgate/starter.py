@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from sparkgate import paths
@@ -16,8 +17,42 @@ KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "PATH", "LANG", "TZ", "TMPDIR", "
 """What the gate gets of a host's environment, beside XDG_*: no proxy, no key, nothing a host may set by accident."""
 
 
+SOCKET_BACK_S = 3.0
+"""Longest wait for the socket of the machine's gate, which is away only while it is installed anew."""
+
+
+def starter_of(config: str) -> Starter | Waiter:
+    """What brings the gate that this process means."""
+    return Waiter() if paths.means_system() else Starter(config)
+
+
+class Waiter:
+    """Waits for the gate of the machine, which systemd starts; this process never does.
+
+    Attributes:
+        patience_s: systemd keeps connections while a gate ends its calls (30 s at most) and the next one starts.
+    """
+
+    patience_s = 45.0
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def tick(self) -> str:
+        """ "" while the socket may come back, else why it will not."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        return "" if now - self._since < SOCKET_BACK_S else "the gate of this machine does not listen"
+
+    def release(self) -> None:
+        self._since = None
+
+
 class Starter:
     """Tries to become the one that starts the gate for `config`."""
+
+    patience_s = 15.0
 
     def __init__(self, config: str) -> None:
         self.config = config

@@ -1,6 +1,6 @@
 """The stdio server a host starts: a pipe to the gate, standard library only.
 
-    python -I -m sparkgate.stdio search [--config FILE] [--host NAME] [--env XDG_STATE_HOME=FOLDER]
+    python -I -m sparkgate.stdio search [--config FILE] [--host NAME] [--env XDG_STATE_HOME=FOLDER] [--system|--own]
 
 It connects to the gate's Unix socket (starting the gate when none runs), says in one line who asks, and copies
 lines both ways. It reads the lines only to know which requests are open, so that a gate that ends or freezes in
@@ -21,11 +21,10 @@ from typing import Any
 
 from sparkgate import paths, wire
 from sparkgate.arguments import parse_arguments
-from sparkgate.link import connect, hello, peer
-from sparkgate.starter import Starter
+from sparkgate.link import Barred, connect, hello
+from sparkgate.starter import starter_of
 
 EOF_GRACE_S = 1.5
-GATE_WAIT_S = 15.0
 SILENCE_S, PING_WAIT_S = 30.0, 10.0
 """A gate that owes an answer and says nothing for so long is pinged, and given up when it does not answer that."""
 LEAVE_S = 40.0
@@ -55,7 +54,7 @@ class Pipe:
         self.toolset, self.config, self.host = toolset, config, host
         self.host_in, self.host_out = host_in, host_out
         self.parent = os.getppid()
-        self.starter = Starter(config)
+        self.starter = starter_of(config)
         self.link: socket.socket | None = None
         self.state = "down"
         self.from_host, self.from_gate = wire.LineSplitter(), wire.LineSplitter(limit_bytes=64 * 1024 * 1024)
@@ -120,11 +119,12 @@ class Pipe:
 
     def _watch_gate(self) -> None:
         """Give up a gate that should say something and does not."""
-        now = time.monotonic()
-        if self.wanted_since is not None and self.state != "leaving" and now - self.wanted_since > GATE_WAIT_S:
-            reason = FROZEN if self.state in ("hello", "replay") else f"no gate answered within {GATE_WAIT_S:.0f} s"
+        now, patience_s = time.monotonic(), self.starter.patience_s
+        if self.wanted_since is not None and self.state != "leaving" and now - self.wanted_since > patience_s:
+            silence = f"no gate answered within {patience_s:.0f} s"
+            reason = FROZEN if self.state in ("hello", "replay") else silence
             self._drop_link()
-            self._give_up(f"{reason}; see {paths.log_path(self.config)}")
+            self._give_up(f"{reason}; see {paths.where_it_tells(self.config)}")
         elif self._leaves_too_long(now) or (self.pinged_at is not None and now - self.pinged_at > PING_WAIT_S):
             self._drop_link()
             self._fail_open(FROZEN)
@@ -196,18 +196,17 @@ class Pipe:
         except OSError:
             self._start_gate()
             return
-        self.starter.release()
-        if peer(self.link)[1] != os.getuid():
-            self._drop_link()
-            self._give_up(f"{paths.socket_path(self.config)} is served by another user")
+        except Barred as error:
+            self._give_up(str(error))
             return
+        self.starter.release()
         self.state, self.since = "hello", time.monotonic()
         self.to_gate += hello(self.toolset, config=self.config, again=self.greeted, host=self.host)
 
     def _start_gate(self) -> None:
         problem = self.starter.tick()
         if problem:
-            self._give_up(f"the gate cannot be reached: {problem}; see {paths.log_path(self.config)}")
+            self._give_up(f"the gate cannot be reached: {problem}; see {paths.where_it_tells(self.config)}")
 
     def _give_up(self, reason: str) -> None:
         self.greeted, self.wanted_since, self.revive = True, None, False

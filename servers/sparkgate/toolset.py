@@ -240,17 +240,23 @@ def result(payload: dict[str, Any]) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=told)
 
 
-def _no_warning() -> str:
+def _nothing() -> str:
     return ""
 
 
 def build_server(
-    name: str, title: str, instructions: str, tools: Sequence[Tool], warning: Callable[[], str] = _no_warning
+    name: str,
+    title: str,
+    instructions: str,
+    tools: Sequence[Tool],
+    warning: Callable[[], str] = _nothing,
+    locked: Callable[[], str] = _nothing,
 ) -> Server[Any]:
     """An MCP server with these tools and nothing else: no prompts, no resources.
 
     Args:
-        warning: what every answer must say as long as it holds; "" for nothing.
+        warning: what every answer of a tool must say as long as it holds; "" for nothing.
+        locked: what every answer at all must say, also that of a tool which could not be called.
     """
     by_name = {tool.name: tool for tool in tools}
     listed = types.ListToolsResult(tools=[tool.listed() for tool in tools])
@@ -258,20 +264,24 @@ def build_server(
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return listed
 
-    async def call_tool(context: ServerRequestContext[Any, Any], call: types.CallToolRequestParams) -> Any:
+    async def answer(context: ServerRequestContext[Any, Any], call: types.CallToolRequestParams) -> dict[str, Any]:
         tool = by_name.get(call.name)
         if tool is None:
-            return result(failure("unknown_tool", f"{name} has the tools {', '.join(by_name)}"))
+            return failure("unknown_tool", f"{name} has the tools {', '.join(by_name)}")
         try:
             arguments = tool.arguments(call.arguments)
         except BadArgument as error:
-            return result(failure(error.code, str(error)))
+            return failure(error.code, str(error))
+        told = await tool.handler(arguments, context)
+        return {**told, "warning": words} if (words := warning()) else told
+
+    async def call_tool(context: ServerRequestContext[Any, Any], call: types.CallToolRequestParams) -> Any:
         try:
-            told = await tool.handler(arguments, context)
-            return result({**told, "warning": words} if (words := warning()) else told)
+            told = await answer(context, call)
+            return result({**told, "locked": words} if (words := locked()) else told)
         except Exception as error:
             log.error("tool_fault", tool=call.name, **log.describe(error))
-            return fault(call.name)
+            return fault(call.name, locked())
 
     return Server(
         name,
@@ -283,7 +293,8 @@ def build_server(
     )
 
 
-def fault(tool: str) -> types.CallToolResult:
+def fault(tool: str, locked: str = "") -> types.CallToolResult:
     """A mistake of ours: the only answer that is an error for the host. Exception text stays out of it."""
     text = f"{tool} failed because of a fault in sparkgate. The log of the gate says where."
+    text += f" Also, it is locked: {locked}." if locked else ""
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

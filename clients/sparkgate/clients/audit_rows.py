@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparkgate.clients.output import fail
+from sparkgate.policy.trail.chain import UNKNOWN_GID
 from sparkgate.policy.trail.columns import NEVER_LEFT
 from sparkgate.settings import state_dir
 
@@ -127,7 +128,9 @@ def nothing(row: dict[str, Any]) -> str:
 def in_words(row: dict[str, Any]) -> list[str]:
     """One row as sentences: who asked, what was withheld, what left, where to, what came back."""
     program = f"{row['host']} {row['host_version']}".strip()
-    asker = f"{program} (process {row['pid']}, user {row['uid']}, session {row['session']})"
+    group = "" if row["gid"] == UNKNOWN_GID else f", group {row['gid']}"
+    cage = f", confined as {row['confined']}" if row["confined"] else ""
+    asker = f"{program} (process {row['pid']}, user {row['uid']}{group}, session {row['session']}{cage})"
     lines = [f"{row['at']}  {asker} called {row['tool']}."]
     if row["call_ids"]:
         lines.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import time
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ import click
 
 from sparkgate.clients.audit_rows import log_path, wanted
 from sparkgate.clients.output import fail
+from sparkgate.policy.kill_switch import is_loopback, kill_switch_of
 
 if TYPE_CHECKING:
     from sparkgate.policy.trail.read import Filter
@@ -50,7 +50,8 @@ def ship(
     """Send the log to a collector over OTLP/HTTP, every row at least once, and go on with each new one.
 
     A row is sent when it has ended, or after 60 s; an end that comes later is not sent. What was taken is remembered in
-    the log. While the collector is away the rows wait. Rows that come twice have the same `log.record.uid`.
+    the log. While the collector is away, or sparkgate locked, the rows wait. Rows that come twice have the same
+    `log.record.uid`.
     It needs pip install 'sparkgate[otel]'.
 
     \b
@@ -165,7 +166,7 @@ def _collector(url: str, headers: dict[str, str], timeout_s: float) -> Send:
         fail("shipping needs the OpenTelemetry SDK: pip install 'sparkgate[otel]'")
     from sparkgate.clients.audit_export import source
 
-    return Collector(url, headers, source(), timeout_s).send
+    return Collector(url, headers, source(), timeout_s, kill_switch_of(log_path().parent)).send
 
 
 def _endpoint(to: str) -> str:
@@ -179,17 +180,10 @@ def _endpoint(to: str) -> str:
         raise click.UsageError(f"--to {to!r} is not like http://127.0.0.1:4318")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise click.UsageError("--to takes no user, query or fragment; use --headers-file for credentials")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         _say(f"warning: what was asked goes to {host} unencrypted; use https")
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(LOGS_PATH) else path + LOGS_PATH).geturl()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _headers(given: Iterable[str], file: Path | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 import click
 
 from sparkgate.clients.command_table import CommandTable
+from sparkgate.clients.which_gate import settle
 from sparkgate.version import __version__
 
 COMMANDS: dict[str, str] = {
@@ -22,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "register": "sparkgate.clients.register:register",
     "unregister": "sparkgate.clients.unregister:unregister",
     "doctor": "sparkgate.clients.doctor:doctor",
+    "confine": "sparkgate.clients.confine:confine",
     "config": "sparkgate.clients.config:config",
     "tour": "sparkgate.clients.tour:tour",
 }
@@ -32,7 +34,10 @@ COMMANDS: dict[str, str] = {
     cls=CommandTable, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="sparkgate")
-def main() -> None:
+@click.option("--system", "gate", flag_value="system", help="The gate of this machine.")
+@click.option("--own", "gate", flag_value="own", help="A gate of yours, also where the machine has one.")
+@click.pass_context
+def main(context: click.Context, gate: str | None) -> None:
     """Web search for an agent on a local model, behind one policy and one log.
 
     \b
@@ -43,6 +48,7 @@ def main() -> None:
       sparkgate register --print hermes  the entry for your agent's configuration
     """
     os.umask(0o077)
+    settle(gate or "", context.invoked_subcommand or "", context.args)
 
 
 if __name__ == "__main__":

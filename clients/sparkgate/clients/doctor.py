@@ -9,6 +9,7 @@ import click
 
 from sparkgate import paths
 from sparkgate.clients import register_options as options
+from sparkgate.clients.attacking.command import attack
 from sparkgate.clients.doctor_show import print_as_host, show
 from sparkgate.clients.doctoring.case import Case
 from sparkgate.clients.doctoring.choice import chosen, concerns_us, looked_for
@@ -21,6 +22,7 @@ from sparkgate.clients.output import fail, print_json
 from sparkgate.clients.registering.jobs import Place
 from sparkgate.clients.registering.record import Record, default_file, load
 from sparkgate.clients.registering.refusal import Refused
+from sparkgate.confine.record import found
 from sparkgate.settings import SettingsError
 from sparkgate.settings import load as load_settings
 
@@ -42,6 +44,7 @@ from sparkgate.settings import load as load_settings
     metavar="HOST",
     help="Only print command, environment and folder of the servers as HOST starts them.",
 )
+@click.option("--attack", "attacks", is_flag=True, help="Only try every escape from the confinement this runs in.")
 @click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
 @options.JSON
 def doctor(
@@ -51,6 +54,7 @@ def doctor(
     trust: bool,
     native: bool,
     as_host: str | None,
+    attacks: bool,
     config_file: str | None,
     as_json: bool,
 ) -> None:
@@ -72,7 +76,10 @@ def doctor(
       sparkgate doctor
       sparkgate doctor --host hermes --native
       sparkgate doctor --as-host openclaw
+      sparkgate confine -- sparkgate doctor --attack
     """
+    if attacks:
+        raise SystemExit(attack(paths.config_path(config_file), as_json))
     doctored = Doctored(paths.config_path(config_file), Means(spawns=not no_spawn, asks=native), profile, trust)
     if as_host:
         return print_as_host(doctored.case_of(as_host), as_json)
@@ -80,6 +87,7 @@ def doctor(
     if as_json:
         print_json([report.as_json() for report in reports])
     elif reports:
+        _show_confinement(paths.config_path(config_file))
         for report in reports:
             show(report)
     elif profile:
@@ -88,6 +96,12 @@ def doctor(
         folders = "\n  ".join(looked_for(list(HOSTS.values()), doctored.where))
         click.echo(f"No host that sparkgate knows is installed here. Looked for:\n  {folders}")
     raise SystemExit(int(any(report.failed for report in reports)))
+
+
+def _show_confinement(config: str) -> None:
+    """Inside one, which it is; outside, nothing: most are."""
+    if record := found(config):
+        click.echo(f"This is {record.told}.")
 
 
 class Doctored:

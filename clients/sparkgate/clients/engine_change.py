@@ -71,7 +71,7 @@ def _caller() -> Caller:
     from sparkgate.policy.audit import Caller
 
     pid = os.getpid()
-    return Caller(f"cli-{pid}", "sparkgate-cli", pid=pid, uid=os.getuid(), cwd=str(Path.cwd()))
+    return Caller(f"cli-{pid}", "sparkgate-cli", pid=pid, uid=os.getuid(), gid=os.getgid(), cwd=str(Path.cwd()))
 
 
 def _show_plan(told: dict[str, Any], out: Console) -> None:

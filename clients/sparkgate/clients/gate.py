@@ -7,21 +7,36 @@ import json
 import os
 import select
 import signal
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
 from sparkgate import link, paths
+from sparkgate.clients.command_table import CommandTable
 from sparkgate.clients.output import console, fail, print_json
 from sparkgate.daemon import last_gate
+from sparkgate.policy.kill_switch import kill_switch_of
 
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
 STOP_PATIENCE_S = 60.0
 CONTROL_TIMEOUT_S = 5.0
 
 
-@click.group(short_help="The resident process: status, stop, run.")
+COMMANDS: dict[str, str] = {
+    "status": "sparkgate.clients.gate:status",
+    "stop": "sparkgate.clients.gate:stop",
+    "run": "sparkgate.clients.gate:run",
+    "lock": "sparkgate.clients.gate_lock:lock",
+    "unlock": "sparkgate.clients.gate_lock:unlock",
+    "install": "sparkgate.clients.gate_install:install",
+    "uninstall": "sparkgate.clients.gate_install:uninstall",
+}
+"""Name of a command → module:attribute."""
+
+
+@click.group(cls=CommandTable, table=COMMANDS, short_help="The resident process: status, stop, run, lock.")
 def gate() -> None:
     """The one process with the network, the policy and the log. Hosts start it by themselves when it is absent."""
 
@@ -35,6 +50,8 @@ def ask(config: str, do: str) -> dict[str, Any]:
         return silent
     except OSError:
         return {"running": False, "socket": paths.socket_path(config), "config": config}
+    except link.Barred as error:
+        fail(str(error))
     with connection:
         connection.settimeout(CONTROL_TIMEOUT_S)
         try:
@@ -42,7 +59,7 @@ def ask(config: str, do: str) -> dict[str, Any]:
             with connection.makefile("rb") as answers:
                 return dict(json.loads(answers.readline()))
         except TimeoutError:
-            return silent | {"pid": link.peer(connection)[0]}
+            return silent
         except (OSError, ValueError):
             return {"running": False, "socket": paths.socket_path(config), "config": config}
 
@@ -52,10 +69,13 @@ def ask(config: str, do: str) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(config_file: str | None, as_json: bool) -> None:
     """Tell whether a gate runs, with its process, version, sessions and jobs."""
-    found = ask(paths.config_path(config_file), "status")
+    locked = kill_switch_of(Path(paths.state_dir())).told()
+    found = {"locked": locked.as_json() if locked else None} | ask(paths.config_path(config_file), "status")
     if as_json:
         print_json(found)
         return
+    if found["locked"]:
+        found["locked"] = ", ".join(filter(None, (found["locked"][name] for name in ("by", "since", "reason"))))
     table = Table(show_header=False, box=None)
     for name, value in found.items():
         table.add_row(name, str(value))
@@ -69,6 +89,8 @@ def stop(config_file: str | None, as_json: bool) -> None:
     """Ask the gate to let its calls and jobs finish, then end; waits until it has."""
     config = paths.config_path(config_file)
     found = ask(config, "stop")
+    if found.get("gate") == "refused":
+        fail(found["reason"])
     pid = found.get("pid") or last_gate(config)
     if pid and found.get("answers") is False:
         click.echo(f"gate {pid} does not answer; killing it", err=True)

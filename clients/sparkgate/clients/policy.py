@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparkgate.policy.decision import Decision
     from sparkgate.policy.judge import Policy
     from sparkgate.policy.protected import Protected
-    from sparkgate.settings import PolicySettings
+    from sparkgate.setting_tables import PolicySettings
 
 MANY_SESSIONS = 100_000
 CONFIG = click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")

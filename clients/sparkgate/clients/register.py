@@ -96,7 +96,9 @@ def _launches_for(config_file: str | None, servers: str | None) -> Callable[[str
     try:
         usual = list(SERVER_NAMES) if load(Path(config)).engines else ["search"]
     except SettingsError as error:
-        fail(str(error))
+        if not paths.means_system():
+            fail(str(error))
+        usual = ["search"]  # its configuration is not to be read by others
     return lambda host: launches(host, config, toolsets or usual)
 
 

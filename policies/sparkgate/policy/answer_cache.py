@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from time import monotonic
 from weakref import WeakValueDictionary
 
+from sparkgate.policy.permit import Permit
+from sparkgate.policy.request import Request
+
 MAX_BYTES = 8_000_000
 """Of all bodies together."""
 MAX_ANSWERS = 200
@@ -66,3 +69,9 @@ class AnswerCache:
     def drop(self, key: Hashable) -> None:
         if held := self._kept.pop(key, None):
             self.size_bytes -= len(held[0].body)
+
+
+def key_of(permit: Permit, request: Request) -> Hashable:
+    """What two requests have in common when the answer of one serves the other."""
+    sent = request.method, request.url, *sorted(request.form.items()), *sorted(permit.headers.items())
+    return permit.destination, permit.public, permit.max_bytes, *sent

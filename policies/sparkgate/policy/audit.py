@@ -47,9 +47,10 @@ NOT_TRIED = ("busy", "cached", "refused")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the MCP session with its host program, and the peer process of the socket.
+    """Who asks: the MCP session with its host program, and the peer process of the socket as the kernel names it.
 
-    `call_ids` are the names under which the host keeps this call, its turn and its thread.
+    `call_ids` are the names under which the host keeps this call, its turn and its thread; `confined` is the id of the
+    confinement the process is in, "" for none.
     """
 
     session: str = "-"
@@ -59,6 +60,8 @@ class Caller:
     uid: int = 0
     cwd: str = ""
     call_ids: Mapping[str, str] = field(default_factory=dict)
+    gid: int = 0
+    confined: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +323,8 @@ def _columns(intent: Intent) -> dict[str, Any]:
         "uid": caller.uid,
         "cwd": caller.cwd,
         "call_ids": json.dumps(dict(caller.call_ids)),
+        "gid": caller.gid,
+        "confined": caller.confined,
         "tool": intent.tool,
         "destination": intent.destination,
         "origin": intent.origin,

@@ -174,3 +174,10 @@ def remember_what_was_shipped(db: Database) -> None:
 def add_call_ids(db: Database) -> None:
     """What the host calls this call, its turn and its thread."""
     db.execute("ALTER TABLE outbound ADD COLUMN call_ids TEXT NOT NULL DEFAULT '{}'")
+
+
+@migration()
+def add_confinement(db: Database) -> None:
+    """The group of who asked, which rows before it do not know (-1), and the confinement."""
+    db.execute("ALTER TABLE outbound ADD COLUMN gid INTEGER NOT NULL DEFAULT -1")
+    db.execute("ALTER TABLE outbound ADD COLUMN confined TEXT NOT NULL DEFAULT ''")

@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from sparkgate.policy.answer_cache import Answer, AnswerCache
+from sparkgate.policy.answer_cache import Answer, AnswerCache, key_of
 from sparkgate.policy.audit import AuditLog, Intent, LogUnavailable, Outcome
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.failures import (
@@ -32,6 +32,8 @@ from sparkgate.policy.finding import Where
 from sparkgate.policy.guard import Guard, canonical
 from sparkgate.policy.http_exchange import exchange, written
 from sparkgate.policy.judge import Policy
+from sparkgate.policy.kill_switch import CODE as LOCKED
+from sparkgate.policy.kill_switch import KillSwitch
 from sparkgate.policy.known.choice import SHORTEST
 from sparkgate.policy.outflow import Outflow
 from sparkgate.policy.permit import Failed, Permit, Refused, Sent
@@ -56,7 +58,7 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]
 
 
 class Egress:
-    """The one object that sends.
+    """The one object that sends. Locked, it answers nothing from memory either, which would look as if it had sent.
 
     Args:
         policy: judges every text.
@@ -64,6 +66,7 @@ class Egress:
         guard: opened for exactly one address while it is asked.
         resolver: gives the addresses of a host.
         outflow: knows what left before.
+        switch: stops everything.
     """
 
     def __init__(
@@ -73,12 +76,14 @@ class Egress:
         guard: Guard,
         resolver: Resolver | None = None,
         outflow: Outflow | None = None,
+        switch: KillSwitch | None = None,
     ) -> None:
         self.policy = policy
         self.log = log
         self.guard = guard
         self.resolver = resolver or resolve
         self.outflow = outflow or Outflow()
+        self.switch = switch or KillSwitch()
         self._places = Places()
         self._kept = AnswerCache()
         self._harmless: set[tuple[str, Where]] = set()
@@ -89,7 +94,8 @@ class Egress:
 
     async def lets(self, permit: Permit, text: str) -> bool:
         """Whether the policy has nothing against all of `text`; nothing is sent, and nothing counts as having left."""
-        return (await anyio.to_thread.run_sync(self._judge, permit, text)).verdict == "allow"
+        decision = await anyio.to_thread.run_sync(self._judge, permit, text)
+        return self._unless_locked(decision).verdict == "allow"
 
     async def send(
         self, permit: Permit, text: str, build: Callable[[str], Request], ask: Ask | None = None
@@ -141,15 +147,21 @@ class Egress:
         Raises:
             LogUnavailable: nothing may leave.
         """
-        decision = self._judge(permit, text)
+        decision = self._unless_locked(self._judge(permit, text))
         return (decision, (), None) if decision.asked and asks else self._settle(permit, text, decision, left)
 
     def _settle(self, permit: Permit, text: str, decision: Decision, left: Event) -> Decided:
         """The decision with what left before taken into account, and its row. Raises LogUnavailable."""
         if left.is_set():
             return decision, (), None
+        decision = self._unless_locked(decision)
         decision, told = self.outflow.admit(permit.caller, permit.where, text, decision, self.policy)
         return decision, told, self.log.intend(self._intent(permit, text, decision))
+
+    def _unless_locked(self, decision: Decision) -> Decision:
+        if self.switch.told() is None:
+            return decision
+        return replace(decision, verdict="block", released="", asked="", askable=(), reason=LOCKED)
 
     def _judge(self, permit: Permit, text: str) -> Decision:
         """The text decides what leaves of it; a field leaves as it is, unless it holds a secret."""
@@ -207,9 +219,10 @@ class Egress:
 
     async def _exchange(self, permit: Permit, request: Request, decision: Decision, row: int) -> Sent | Failed:
         start = perf_counter()
-        key = _key(permit, request) if permit.cache_s else None
+        key = key_of(permit, request) if permit.cache_s else None
         try:
-            how, answer = await self._answer(permit, request, key)
+            async with self.switch.cuts():
+                how, answer = await self._answer(permit, request, key)
         except Exception as error:
             kind = failure_kind(error)
             await self._close(row, Outcome(kind, elapsed_us=_us_since(start)))
@@ -240,6 +253,7 @@ class Egress:
         if url.scheme not in PORTS:
             raise BadUrl
         port = url.port or PORTS[url.scheme]
+        self.switch.check()
         addresses = await self._look_up(url.host, port)
         if permit.public and any(map(special, addresses)):
             raise NotPublic("a name of the web leads elsewhere")
@@ -267,7 +281,9 @@ class Egress:
         tls = authorities(permit.ca_file) if secure or permit.ca_file else None
         host = url.netloc.decode("ascii")
         asked, body = written(request.method, url.raw_path, host, permit.headers, request.form)
+        self.switch.check()
         async with _connection(place, tls if secure else None, url.host, connect_s) as (reader, writer):
+            self.switch.check()
             return await exchange(reader, writer, asked, body, permit.max_bytes)
 
     async def _close(self, row: int, outcome: Outcome) -> None:
@@ -312,12 +328,6 @@ def _authorities(ca_file: str, _changed_ns: int) -> SSLContext:
     if ca_file:
         context.load_verify_locations(ca_file)
     return context
-
-
-def _key(permit: Permit, request: Request) -> Hashable:
-    """What two requests have in common when the answer of one serves the other."""
-    sent = request.method, request.url, *sorted(request.form.items()), *sorted(permit.headers.items())
-    return permit.destination, permit.public, permit.max_bytes, *sent
 
 
 async def resolve(host: str, port: int) -> list[str]:

@@ -9,6 +9,8 @@ import h11
 
 from sparkgate.policy.guard import ConnectionRefusedByPolicy
 from sparkgate.policy.http_exchange import Broken
+from sparkgate.policy.kill_switch import CODE as LOCKED
+from sparkgate.policy.kill_switch import LockedNow
 from sparkgate.policy.places import NoPlace
 from sparkgate.policy.response import TooLarge
 
@@ -40,6 +42,7 @@ class NotInTime(Unreachable):
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FAILURES: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedByPolicy, "refused_by_guard"),
+    (LockedNow, LOCKED),
     (NotPublic, "special_address"),
     (NoAuthorities, "ca_file"),
     (BadCertificate, "certificate"),

@@ -20,17 +20,19 @@ from typing import Any, Literal, Self
 import httpx
 
 from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import KillSwitch, LockedNow, is_loopback
 
 Origin = tuple[str, str, int]
-Reason = Literal["refused", "unreachable", "timeout", "too_large"]
+Reason = Literal["refused", "unreachable", "timeout", "too_large", "locked"]
 _PORTS = {"http": 80, "https": 443}
 SERVICE_PORTS = range(20_000, 32_768)
 """Below the kernel's usual range for outgoing connections, `net.ipv4.ip_local_port_range`."""
 TRIES = 50
+_LOCKED = "{name} is not on this machine's loopback, and nothing leaves while sparkgate is locked"
 
 
 class LocalDoorError(Exception):
-    """No usable answer: `reason` is `refused`, `unreachable`, `timeout` or `too_large`.
+    """No usable answer: `reason` is `refused`, `unreachable`, `timeout`, `too_large` or `locked`.
 
     The message names scheme, host and port at most.
     """
@@ -55,6 +57,9 @@ class LocalDoor:
     Environment proxies are ignored and redirects are not followed. `timeout_s` (seconds) bounds a whole call,
     `cap_bytes` the body, `headers` go with every request. Use it in a `with` statement or call `close`.
 
+    While the switch is locked, only origins on this machine's loopback are asked: by address or as `localhost`, as no
+    name is looked up then.
+
     Raises:
         LocalDoorError: an origin that is not an http(s) URL with a host.
     """
@@ -66,8 +71,10 @@ class LocalDoor:
         cap_bytes: int = 1_000_000,
         guard: Guard | None = None,
         headers: Mapping[str, str] | None = None,
+        switch: KillSwitch | None = None,
     ) -> None:
         self._guard = guard
+        self._switch = switch or KillSwitch()
         self._origins = frozenset(_origin(origin) for origin in origins)
         self._timeout_s = timeout_s
         self._cap_bytes = cap_bytes
@@ -120,6 +127,17 @@ class LocalDoor:
             with self._guard.addresses([(address, port) for address in found]):
                 yield
 
+    @contextmanager
+    def _unlocked(self, origin: Origin, deadline: _Deadline) -> Iterator[None]:
+        """Nothing of another machine while it is locked; what is under way is cut. Raises LockedNow."""
+        if is_loopback(origin[1]):
+            yield
+            return
+        with self._switch.cutting(deadline.lock):
+            yield
+            if deadline.locked:  # an answer that was cut may look whole
+                self._switch.check()
+
     def _ask(
         self,
         method: str,
@@ -135,6 +153,7 @@ class LocalDoor:
         extensions = {"trace": deadline.trace}
         with (
             _told(origin, deadline),
+            self._unlocked(origin, deadline),
             deadline,
             self._open_guard(origin),
             self._client.stream(
@@ -189,7 +208,7 @@ class _Deadline:
         self._timer = threading.Timer(timeout_s, self._cut)
         self._timer.daemon = True
         self._stream: Any = None
-        self.passed = False
+        self.passed = self.locked = False
 
     def __enter__(self) -> Self:
         self._timer.start()
@@ -202,9 +221,19 @@ class _Deadline:
         """httpcore's trace extension: takes note of the connection."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._stream = info["return_value"]
+            if self.locked:
+                self._hang_up()
+
+    def lock(self) -> None:
+        """Cut it now, or as soon as there is a connection."""
+        self.locked = True
+        self._hang_up()
 
     def _cut(self) -> None:
         self.passed = True
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         connection = self._stream and self._stream.get_extra_info("socket")
         if connection:
             with suppress(OSError):
@@ -215,9 +244,13 @@ class _Deadline:
 def _told(origin: Origin, deadline: _Deadline) -> Iterator[None]:
     try:
         yield
+    except LockedNow as error:
+        raise LocalDoorError("locked", _LOCKED.format(name=_name(origin))) from error
     except httpx.TimeoutException as error:
         raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        if deadline.locked:
+            raise LocalDoorError("locked", _LOCKED.format(name=_name(origin))) from error
         if deadline.passed:
             raise LocalDoorError("timeout", f"{_name(origin)} did not answer in time") from error
         raise LocalDoorError("unreachable", f"{_name(origin)} cannot be reached ({type(error).__name__})") from error

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from sparkgate.policy.guard import Guard, canonical
 from sparkgate.policy.http_framing import Framing
+from sparkgate.policy.kill_switch import LOOK_S, KillSwitch, LockedNow, is_loopback
 
 CONNECT_S = 5.0
 LINGER_S = 0.1
@@ -32,6 +33,7 @@ _CLOSED = "the engine closed the connection before its answer had ended"
 _LATE = "the engine did not finish within {seconds:g} s"
 _NO_HTTP = "what answers does not speak HTTP/1.1 as expected"
 _UNREACHABLE = "{origin} cannot be reached ({why})"
+_LOCKED = "{origin} is not on this machine's loopback, and nothing leaves while sparkgate is locked"
 
 
 class StreamDoorError(Exception):
@@ -68,14 +70,23 @@ class StreamDoor:
     """A client for one origin; use it in an `async with` statement. `headers` go with every request.
 
     Connections are kept and used again. While it is open, the guard of this process lets the origin's addresses pass.
+    An origin that is not on this machine's loopback is not asked while the switch is locked; what is under way is cut.
 
     Raises:
         StreamDoorError: not an http(s) URL with a host and without a user name, a header that is none, or a host whose
             name cannot be looked up.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None, guard: Guard | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        guard: Guard | None = None,
+        switch: KillSwitch | None = None,
+    ) -> None:
         self._scheme, self._host, self._port, self._base = _parts(url)
+        self._switch = None if is_loopback(self._host) else switch or KillSwitch()
+        self._watch: asyncio.Task[None] | None = None
         self._head = _head(self._authority, headers or {})
         self._guard = guard
         self._permits = ExitStack()
@@ -94,6 +105,7 @@ class StreamDoor:
         return host if self._port == _PORTS[self._scheme] else f"{host}:{self._port}"
 
     async def __aenter__(self) -> Self:
+        self._refuse_locked()
         with ExitStack() as naming:
             if self._guard:
                 naming.enter_context(self._guard.name(self._host))
@@ -104,11 +116,28 @@ class StreamDoor:
         self._addresses = list(dict.fromkeys(canonical(str(entry[4][0])) for entry in found))
         if self._guard:
             self._permits.enter_context(self._guard.addresses([(one, self._port) for one in self._addresses]))
+        if self._switch:
+            self._watch = asyncio.create_task(self._cut_when_locked(self._switch))
         return self
+
+    def _refuse_locked(self) -> None:
+        try:
+            if self._switch:
+                self._switch.check()
+        except LockedNow as error:
+            raise StreamDoorError(_LOCKED.format(origin=self.origin)) from error
+
+    async def _cut_when_locked(self, switch: KillSwitch) -> None:
+        while True:
+            if switch.told():
+                self.close()
+            await asyncio.sleep(LOOK_S)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        if self._watch:
+            self._watch.cancel()
         self.close()
         # A transport closes its socket in the next turn of the loop.
         await asyncio.sleep(0)
@@ -147,6 +176,7 @@ class StreamDoor:
 
     async def _exchange(self, request: bytes, into: Exchange, deadline_s: float) -> None:
         try:
+            self._refuse_locked()
             async with asyncio.timeout(deadline_s):
                 if await self._try(request, into, kept=True):
                     return
@@ -172,6 +202,7 @@ class StreamDoor:
         return not connection.answered_nothing
 
     async def _dial(self) -> _Connection:
+        self._refuse_locked()
         why = "no address"
         for address in self._addresses:
             try:

@@ -32,10 +32,13 @@ ASK = {
 def prove_host(url: str, asked: Sequence[str], name: str, fleet: Fleet) -> bool:
     """Whether a chat with a tool, sent to the host's URL by its own model names, is answered by the engine `name`.
 
-    `asked` are the names in the host's configuration; without any, the engine's own name at that URL is tried.
+    `asked` are the names in the host's configuration; without any, the engine's own name at that URL is tried. Nothing
+    is asked of a router while sparkgate is locked.
     """
     door = next((one for one, entry in fleet.catalogue.items() if origin(entry.url) == origin(url)), "")
     there = _models(door, name, fleet) if door else []
+    if door and fleet.locked(door, fleet.status(door)):
+        return False
     direct = bool(door) and origin(url) == origin(fleet.catalogue[name].url)
     wanted = list(asked) or there[:1]
     known = all(model in there for model in wanted) or direct

@@ -50,7 +50,9 @@ class Chat:
 
 
 def ask_chat(fleet: Fleet, name: str, status: Status) -> Chat | None:
-    """Ask an engine that generates, in at most 20 s; None when no answer came in that time."""
+    """Ask an engine that generates, in at most 20 s; None when no answer came in that time, or it may not be asked."""
+    if fleet.locked(name, status):
+        return None
     path = ENGINES[status.engine].generate.path
     quiet = status.engine in TAKES_TEMPLATE_KWARGS
     body = ASK | (NO_THINKING if quiet else {}) | {"model": status.loaded}

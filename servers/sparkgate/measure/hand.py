@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from sparkgate.measure.clock import Burst, Clock
 from sparkgate.measure.order import base_url
 from sparkgate.measure.sample import to_json
+from sparkgate.paths import state_dir
 from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import kill_switch_of
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
 MAX_LINE_BYTES = 1 << 28
@@ -27,7 +30,8 @@ async def work(guard: Guard) -> None:
     lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     told = json.loads(await lines.readline())
-    async with StreamDoor(base_url(told["url"]), told["headers"], guard) as door:
+    switch = kill_switch_of(Path(state_dir()))
+    async with StreamDoor(base_url(told["url"]), told["headers"], guard, switch) as door:
         clock = Clock(door, told["path"], told["dialect"])
         while line := await lines.readline():
             if "bodies" in (asked := json.loads(line)):

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +23,9 @@ from sparkgate.measure.energy import PowerLog, command, nvidia_smi
 from sparkgate.measure.gpu import other_processes
 from sparkgate.measure.order import Order, OrderError, base_url, read
 from sparkgate.measure.protocol import Run
+from sparkgate.paths import state_dir
 from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import is_loopback, kill_switch_of
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
 MAX_ORDER_BYTES = 4_000_000
@@ -71,7 +73,8 @@ async def _run(order: Order, guard: Guard) -> None:
         loop.add_signal_handler(number, cancel.set)
     _cancel_at_end_of_input(loop, cancel)
     try:
-        async with StreamDoor(base_url(order.url), order.headers, guard) as door:
+        switch = kill_switch_of(Path(state_dir()))
+        async with StreamDoor(base_url(order.url), order.headers, guard, switch) as door:
             with _power(order.url, guard) as power:
                 await Run(order, door, Course(_without(order.headers), cancel, power), guard).whole()
     except StreamDoorError as error:
@@ -118,20 +121,12 @@ def _cancel_at_end_of_input(loop: asyncio.AbstractEventLoop, cancel: asyncio.Eve
 def _power(url: str, guard: Guard) -> Iterator[PowerLog | None]:
     """Readings of the GPU of this machine, where the engine runs on it."""
     program = shutil.which("nvidia-smi")
-    if not program or not _is_here(url):
+    if not program or not is_loopback(urlsplit(url).hostname or ""):
         yield None
         return
     with PowerLog(nvidia_smi([program, *command()[1:]], guard)) as power:
         power.others = other_processes(program, guard)
         yield power
-
-
-def _is_here(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ SESSION = """
 SELECT count(*) AS rows, min(at_us) AS first_us, max(at_us) AS last_us FROM outbound WHERE session = :session
 """
 ASKERS = """
-SELECT host, host_version, pid, uid, cwd, count(*) AS rows FROM outbound WHERE session = :session
-GROUP BY 1, 2, 3, 4, 5 ORDER BY min(id) LIMIT 20
+SELECT host, host_version, pid, uid, gid, confined, cwd, count(*) AS rows FROM outbound WHERE session = :session
+GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY min(id) LIMIT 20
 """
 SESSION_COUNTS = "SELECT at_us / :step_us, verdict, count(*) FROM outbound WHERE session = :session GROUP BY 1, 2"
 

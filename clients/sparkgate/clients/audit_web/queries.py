@@ -68,7 +68,8 @@ QUERIES: Mapping[str, tuple[str, str, str]] = {
 
 FACETS = ("verdict", "tool", "host", "destination", "session")
 LESS_LOOKED_AT = (
-    *("host_version", "pid", "uid", "cwd", "destination", "origin", "withheld", "policy", "fields", "call_ids"),
+    *("host_version", "pid", "uid", "gid", "cwd", "destination", "origin", "withheld", "policy", "fields"),
+    *("call_ids", "confined"),
 )
 """Columns of `outbound` that the links to it leave out."""
 COLUMNS: Mapping[str, str] = {
@@ -77,6 +78,8 @@ COLUMNS: Mapping[str, str] = {
     "sent": "What left. Empty when it was blocked.",
     "findings": "Rules of the policy that matched.",
     "decision_us": "How long the policy took.",
+    "gid": "Group of the program that asked; -1 in rows from before it was kept.",
+    "confined": "The confinement that the program was in; empty for none.",
 }
 HIDDEN = (
     "outbound_text",

@@ -74,7 +74,7 @@ def gate_runs(socket: str) -> bool:
         link.connect(socket).close()
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, link.Barred):
         return False
     return True
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkgate import paths
+from sparkgate.arguments import GATES
 from sparkgate.clients.doctoring.case import Case
 from sparkgate.clients.doctoring.child import Child
 from sparkgate.clients.doctoring.entries import ENVIRONMENT
@@ -74,7 +75,8 @@ def _place(program: str) -> tuple[Path, Path]:
 
 def _asks_for_nothing_else(case: Case, child: Child) -> bool:
     """Only the user's own configuration and folders."""
-    options, values = child.argv[5::2], child.argv[6::2]
+    words = [word for word in child.argv[5:] if word not in GATES]
+    options, values = words[::2], words[1::2]
     own = {
         "--config": {case.config, paths.default_config_path()},
         "--env": {f"{name}={folder}" for name, folder in paths.moved_places().items()},

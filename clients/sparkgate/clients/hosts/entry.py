@@ -25,6 +25,7 @@ def launches(host: str, config: str, toolsets: Sequence[str]) -> tuple[Launch, .
     """One launch for each toolset, with the folders that this user has moved."""
     places = [word for name, folder in paths.moved_places().items() for word in ("--env", f"{name}={folder}")]
     chosen = [] if config == paths.default_config_path() else ["--config", config]
+    chosen = ["--system"] if paths.means_system() else chosen
     return tuple(
         Launch(
             SERVER_NAMES[toolset],

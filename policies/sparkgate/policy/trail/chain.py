@@ -13,9 +13,11 @@ Kind = Literal[1, 2, 3]
 OUTBOUND: Final[Kind] = 1
 OUTCOME: Final[Kind] = 2
 MARK: Final[Kind] = 3
-FORM = 2
+FORM = 3
 """What a new link covers. A column that is added later makes a new form; the old ones stay as they are."""
 TABLES: Mapping[Kind, str] = {OUTBOUND: "outbound", OUTCOME: "outcome", MARK: "mark"}
+UNKNOWN_GID = -1
+"""In rows from before the group of who asked was kept."""
 _OUTBOUND_1 = (
     *("id", "at_us", "session", "host", "host_version", "pid", "uid", "cwd", "tool", "destination", "origin"),
     *("verdict", "sent", "fields", "findings", "withheld", "policy", "decision_us"),
@@ -25,9 +27,10 @@ _MARK_1 = ("id", "at_us", "what", "detail")
 COVERED: Mapping[int, Mapping[Kind, tuple[str, ...]]] = {
     1: {OUTBOUND: _OUTBOUND_1, OUTCOME: _OUTCOME_1, MARK: _MARK_1},
     2: {OUTBOUND: (*_OUTBOUND_1, "call_ids"), OUTCOME: _OUTCOME_1, MARK: _MARK_1},
+    3: {OUTBOUND: (*_OUTBOUND_1, "call_ids", "gid", "confined"), OUTCOME: _OUTCOME_1, MARK: _MARK_1},
 }
 """Form → kind → the columns a link is made over, in this order. A later form begins with those of the one before."""
-ADDED: Mapping[str, str] = {"call_ids": "{}"}
+ADDED: Mapping[str, str | int] = {"call_ids": "{}", "gid": UNKNOWN_GID, "confined": ""}
 """Column of a later form → what it holds in rows of the forms before it."""
 MAC_BYTES = 16
 """Half of an HMAC-SHA256 (RFC 2104, section 5)."""

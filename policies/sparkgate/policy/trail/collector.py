@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 from opentelemetry._logs import LogRecord, SeverityNumber
@@ -26,6 +27,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from requests import PreparedRequest, RequestException, Response, Session, Timeout, TooManyRedirects
 from requests.exceptions import SSLError
 
+from sparkgate.policy.kill_switch import KillSwitch, is_loopback
 from sparkgate.policy.trail.export import EVENT_NAME, Row, Source, log_record, resource
 from sparkgate.policy.trail.ship import Answer
 
@@ -38,11 +40,20 @@ class Collector:
     Args:
         url: where logs are posted to, with its path.
         headers: sent with each request.
+        switch: while it is locked, a collector that is not on this machine's loopback is not asked, and takes nothing.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], source: Source, timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        source: Source,
+        timeout_s: float,
+        switch: KillSwitch | None = None,
+    ) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # what went wrong is told by `Answer`
-        self._session = _Session()
+        here = is_loopback(urlsplit(url).hostname or "")
+        self._session = _Session(None if here else switch or KillSwitch())
         self._exporter = OTLPLogExporter(url, headers=dict(headers), timeout=timeout_s, session=self._session)
         self._resource = Resource.create(dict(resource(source)))
         self._scope = InstrumentationScope("sparkgate.audit", source.version)
@@ -50,12 +61,14 @@ class Collector:
     def send(self, rows: Sequence[Row]) -> Answer:
         """Offer a batch and wait for the answer; never raises for what the network or the collector does."""
         self._session.answer = Answer(False, "it could not be asked")
+        if told := self._session.locked():
+            return told
         try:
             result = self._exporter.export([self._readable(row) for row in rows])
         except RequestException:
             result = LogRecordExportResult.FAILURE
-        told = self._session.answer
-        return told if result is LogRecordExportResult.SUCCESS else replace(told, taken=False)
+        answer = self._session.answer
+        return answer if result is LogRecordExportResult.SUCCESS else replace(answer, taken=False)
 
     def _readable(self, row: Row) -> ReadableLogRecord:
         record = log_record(row)
@@ -78,12 +91,21 @@ class Collector:
 class _Session(Session):
     """Keeps what became of the last request."""
 
-    def __init__(self) -> None:
+    def __init__(self, switch: KillSwitch | None) -> None:
         super().__init__()
         self.trust_env = False
         self.answer = Answer(False)
+        self._switch = switch
+
+    def locked(self) -> Answer | None:
+        """What became of a batch that is kept here while it is locked."""
+        words = self._switch.words if self._switch else ""
+        return Answer(False, f"locked: {words}") if words else None
 
     def send(self, request: PreparedRequest, **how: Any) -> Response:
+        if told := self.locked():
+            self.answer = told
+            raise RequestException("locked")
         try:
             response = super().send(request, **how | {"allow_redirects": False})
         except RequestException as error:

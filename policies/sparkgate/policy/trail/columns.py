@@ -32,6 +32,8 @@ COLUMNS: Mapping[str, Holds] = {
     "bytes": "integer",
     "elapsed_us": "integer",
     "call_ids": "names",
+    "gid": "integer",
+    "confined": "text",
 }
 """Those of `sparkgate.policy.trail.read.newest`, where `at` stands for `at_us`."""
 FINDING: Mapping[str, Holds] = {"rule": "text", "class": "text", "start": "integer", "end": "integer"}

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+from sparkgate.policy.trail.chain import UNKNOWN_GID
 from sparkgate.policy.trail.columns import COLUMNS
 
 Row = Mapping[str, Any]
@@ -50,7 +51,18 @@ OCSF_ENDS: Mapping[str, tuple[int, str]] = {
 }
 """Outcome → status; every other is a failure."""
 OCSF_REST = (
-    *("tool", "destination", "origin", "verdict", "host_version", "fields", "withheld", "decision_us", "call_ids"),
+    *(
+        "tool",
+        "destination",
+        "origin",
+        "verdict",
+        "host_version",
+        "fields",
+        "withheld",
+        "decision_us",
+        "call_ids",
+        "confined",
+    ),
 )
 """Columns without an attribute in the schema; they stand under `unmapped`."""
 
@@ -72,6 +84,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "sparkgate.verdict": "verdict",
     "sparkgate.fields": "fields",
     "sparkgate.call_ids": "call_ids",
+    "sparkgate.confined": "confined",
     "sparkgate.findings": "findings",
     "sparkgate.withheld": "withheld",
     "sparkgate.policy": "policy",
@@ -177,7 +190,9 @@ def _ocsf_metadata(row: Row, source: Source) -> dict[str, Any]:
 
 
 def _ocsf_actor(row: Row) -> dict[str, Any]:
-    user = {"uid": str(row["uid"])}
+    user: dict[str, Any] = {"uid": str(row["uid"])}
+    if row["gid"] != UNKNOWN_GID:
+        user["groups"] = [{"uid": str(row["gid"])}]
     actor: dict[str, Any] = {"user": user, "session": {"uid": row["session"]}}
     if row["host"]:
         actor["app_name"] = row["host"]
@@ -228,6 +243,7 @@ def log_record(row: Row) -> LogRecord:
     attributes |= {
         "log.record.uid": uid(row),
         "user.id": str(row["uid"]),
+        **({} if row["gid"] == UNKNOWN_GID else {"sparkgate.gid": row["gid"]}),
         "sparkgate.outcome": row["outcome"] or "unknown",
     }
     if address:

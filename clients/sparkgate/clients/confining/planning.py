@@ -1,0 +1,62 @@
+"""What the operator asked for, together with what is always so, as a plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from sparkgate import paths
+from sparkgate.clients.confining.places import host_folders, own_code, own_files
+from sparkgate.confine.environment import scrubbed
+from sparkgate.confine.plan import Plan, Wall
+from sparkgate.confine.supervisor import folder_of
+from sparkgate.confine.view import Wish, view, with_folder
+from sparkgate.setting_tables import ConfineSettings
+from sparkgate.settings import Settings
+
+
+def both(one: ConfineSettings, other: ConfineSettings) -> ConfineSettings:
+    """What either asks for."""
+    return ConfineSettings(**{row.name: getattr(one, row.name) + getattr(other, row.name) for row in fields(one)})
+
+
+def planned(
+    command: Sequence[str], settings: Settings, config: str, *, read_only: bool, best_effort: bool, wall: Wall | None
+) -> Plan:
+    """The plan of confining `command` as `settings.confine` says.
+
+    Raises:
+        BadView: something cannot be shown or written.
+    """
+    asked = settings.confine
+    sockets = absolute(asked.sockets)
+    wish = Wish(
+        home=os.path.realpath(paths.home()),
+        folder=os.path.realpath(Path.cwd()),
+        write=[*absolute(asked.write), *host_folders(command[0])],
+        read=[*absolute(asked.read), *sockets],
+        needed=own_code(),
+        ours=list(own_files(config, settings)),
+        socket=paths.socket_path(config),
+        socket_folder=folder_of(os.getpid()),
+    )
+    wish, note = (wish, "") if read_only else with_folder(wish)
+    return Plan(
+        argv=tuple(command),
+        environment=scrubbed(os.environ, asked.env),
+        folder=wish.folder,
+        mounts=view(wish),
+        config=config,
+        socket=wish.socket,
+        shared=tuple(sockets),
+        best_effort=best_effort,
+        wall=wall,
+        notes=(note,) if note else (),
+    )
+
+
+def absolute(given: Sequence[str]) -> list[str]:
+    """Paths from the folder this was started in, with `~` for the home folder."""
+    return [os.path.abspath(Path(path).expanduser()) for path in given]

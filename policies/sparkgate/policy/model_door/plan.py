@@ -1,0 +1,60 @@
+"""What the gate tells its door process, one JSON line each time: every door with all that is known of its engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sparkgate.policy.model_door.router import Routing
+from sparkgate.policy.model_door.screen import Engine
+
+State = Literal["open", "removed", "locked", "misconfigured", "not_known_yet", "unreachable"]
+"""Whether a door carries; else the rule by which it refuses everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One door.
+
+    Attributes:
+        scheme, host, port: the only origin that is connected to.
+        addresses: IP addresses of the host, which are tried in this order.
+    """
+
+    engine: Engine
+    scheme: str
+    host: str
+    port: int
+    addresses: tuple[str, ...]
+    state: State = "open"
+
+
+def written(doors: Iterable[Door], listeners: Mapping[str, int] | None = None) -> bytes:
+    """The line; `listeners` are descriptors by name, in the first line alone."""
+    told: dict[str, Any] = {"doors": [asdict(door) for door in doors]}
+    if listeners is not None:
+        told["listeners"] = dict(listeners)
+    return json.dumps(told, default=sorted).encode() + b"\n"
+
+
+def read(line: bytes) -> tuple[dict[str, Door], dict[str, int]]:
+    """(doors by name, listeners). Raises ValueError, TypeError, KeyError or AttributeError for another line."""
+    told = json.loads(line)
+    doors = [_door(one) for one in told["doors"]]
+    return {door.engine.name: door for door in doors}, dict(told.get("listeners", {}))
+
+
+def _door(told: dict[str, Any]) -> Door:
+    return Door(**{**told, "engine": _engine(told["engine"]), "addresses": tuple(told["addresses"])})
+
+
+def _engine(told: dict[str, Any]) -> Engine:
+    models, routing = told["models"], told["routing"]
+    sets = {name: frozenset(routing[name]) for name in ("closed", "home", "away")} if routing else {}
+    made = {
+        "models": None if models is None else frozenset(models),
+        "routing": Routing(**{**routing, **sets}) if routing else None,
+    }
+    return Engine(**{**told, **made})

@@ -1,0 +1,52 @@
+"""A plan as the command line of bubblewrap (bwrap(1), 0.8 and later)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan
+
+PROGRAM = "bwrap"
+NAMESPACES = (
+    "--unshare-user",
+    "--unshare-net",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
+"""Of these only the one of control groups may be missing in a kernel; it hides a name and closes nothing."""
+
+
+def bwrap_argv(program: str, plan: Plan, command: Sequence[str]) -> list[str]:
+    """The command line that runs `command` in the view of `plan`, without a network and without capabilities."""
+    places = [word for mount in plan.mounts for word in _words(mount)]
+    closed = [word for mount in plan.mounts if _is_folder(mount) for word in ("--remount-ro", mount.target)]
+    return [
+        *(program, *NAMESPACES, "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL"),
+        *places,
+        *closed,
+        *("--chdir", plan.folder, "--", *command),
+    ]
+
+
+def _is_folder(mount: Mount) -> bool:
+    return mount.kind == "hide" and not mount.is_file
+
+
+def _words(mount: Mount) -> tuple[str, ...]:
+    match mount.kind:
+        case "show":
+            return ("--ro-bind", mount.source, mount.target)
+        case "write":
+            return ("--bind", mount.source, mount.target)
+        case "hide":
+            return ("--ro-bind", "/dev/null", mount.target) if mount.is_file else ("--tmpfs", mount.target)
+        case "fresh":
+            return ("--tmpfs", mount.target)
+        case "proc":
+            closed = [f"/proc/{name}" for name in CLOSED_PROC if Path(f"/proc/{name}").exists()]
+            return ("--proc", mount.target, *(word for path in closed for word in ("--ro-bind", path, path)))
+        case "dev":
+            return ("--dev", mount.target)

@@ -1,0 +1,67 @@
+"""What one confinement is to be: the command, what it sees, and what it may write. Made outside, obeyed inside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["show", "write", "hide", "fresh", "proc", "dev"]
+"""`show` is there and cannot be changed, `write` can; `hide` is there and empty, `fresh` is empty and can be filled."""
+Wall = Literal["bubblewrap", "unshare"]
+"""Who makes the namespaces."""
+CLOSED_PROC = ("sys", "sysrq-trigger", "irq", "bus")
+"""Of /proc: who is root outside owns these files, also without a capability. bubblewrap leaves them open to root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One place of the view; a later one lies over those before it. `source` is empty where nothing is shown."""
+
+    kind: Kind
+    target: str
+    source: str = ""
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One confinement.
+
+    Attributes:
+        argv: the command, its program as it is to be looked up inside.
+        environment: all that the command gets.
+        folder: where it starts.
+        mounts: the view, from the bottom to the top.
+        config: path of the configuration whose gate is the one door.
+        socket: where that gate's socket is, outside and inside.
+        shared: sockets of others that may be connected to, paths.
+        best_effort: go on with a wall that cannot be closed, and say so.
+        wall: who makes the namespaces; None for whoever can.
+    """
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    folder: str
+    mounts: tuple[Mount, ...]
+    config: str
+    socket: str
+    shared: tuple[str, ...] = ()
+    best_effort: bool = False
+    wall: Wall | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def writable(self) -> list[str]:
+        """Folders and files that may be changed inside."""
+        return [mount.target for mount in self.mounts if mount.kind in ("write", "fresh")]
+
+    def dumped(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+
+def loaded(data: bytes) -> Plan:
+    """The plan as `dumped` wrote it."""
+    told: dict[str, Any] = json.loads(data)
+    listed = {name: tuple(told[name]) for name in ("argv", "shared", "notes")}
+    return Plan(**{**told, **listed, "mounts": tuple(Mount(**mount) for mount in told["mounts"])})

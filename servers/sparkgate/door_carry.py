@@ -1,0 +1,287 @@
+"""One connection from inside: its request is read whole and judged, then its answer is copied as it comes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+from sparkgate.door_loop import Channel
+from sparkgate.door_wire import READ_BYTES, Lost, Wire
+from sparkgate.policy.model_door import refusal
+from sparkgate.policy.model_door.answer import BadAnswer
+from sparkgate.policy.model_door.flow import Flow
+from sparkgate.policy.model_door.framing import RequestReader
+from sparkgate.policy.model_door.plan import Door
+from sparkgate.policy.model_door.refusal import Refused
+from sparkgate.policy.model_door.routes import Route
+from sparkgate.policy.model_door.screen import check, check_head
+
+if TYPE_CHECKING:
+    from sparkgate.door import House
+
+HEAD_S, BODY_IDLE_S, CONNECT_S, DRAIN_S, STALLED_S = 15.0, 60.0, 5.0, 2.0, 300.0
+"""Longest time for a head, between two pieces of a body, to connect, to say goodbye, and for a client to read on."""
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+Stage = Literal["reading", "dialling", "copying", "leaving", "gone"]
+"""`leaving`: all has been said, and the client is to hang up."""
+
+
+class Carried:
+    """A connection from its start to its end; the house is told when it has ended."""
+
+    def __init__(self, house: House, name: str, client: socket.socket) -> None:
+        self.house, self.name = house, name
+        self.stage: Stage = "reading"
+        self._client = client
+        client.setblocking(False)
+        self._inner = Channel(house.loop, client.fileno(), self._safe(self._from_client), self._safe(self._flush))
+        self._wire: Wire | None = None
+        self._outer: Channel | None = None
+        self._reader = RequestReader()
+        self._route: Route | None = None
+        self._door: Door = house.doors[name]
+        self._flow: Flow | None = None
+        self._model, self._size, self.held_bytes = "", 0, 0
+        self._to_engine, self._to_client = memoryview(b""), bytearray()
+        self._addresses: list[str] = []
+        self._since_s = house.loop.now_s
+        self._inner.want(read=True)
+
+    # -- from inside
+
+    def begin(self) -> None:
+        """Most requests are there with their connection."""
+        self._safe(self._from_client)()
+
+    def _from_client(self) -> None:
+        try:
+            data = self._client.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if self.stage == "leaving" and data:
+            return
+        if not data or self.stage != "reading":  # gone, or it sends a second request behind the first
+            self.close()
+            return
+        try:
+            self._take(data)
+        except Refused as refused:
+            self.refuse(refused)
+
+    def _take(self, data: bytes) -> None:
+        knew_head = self._reader.head is not None
+        self._reader.feed(data)
+        self._hold(len(data))
+        head = self._reader.head
+        if head is None:
+            return
+        if not knew_head:
+            self._route = check_head(self.house.open_door(self.name).engine, head)
+            if self._reader.expects_continue:
+                self._send(CONTINUE)
+        self._since_s = self.house.loop.now_s
+        if self._reader.complete and self._route:
+            self._door = self.house.open_door(self.name)
+            passed = check(self._door.engine, head, self._route, bytes(self._reader.body))
+            self._reader.body.clear()
+            self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
+            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model)
+            self.stage, self._addresses = "dialling", list(self._door.addresses)
+            self._dial()
+
+    def _hold(self, size: int) -> None:
+        """What waits here is bounded over all connections. Raises Refused."""
+        self.held_bytes += size
+        if not self.house.hold(size):
+            raise Refused("busy")
+
+    def refuse(self, refused: Refused) -> None:
+        """Answer for the engine, unless the client has got a part of its answer, and end."""
+        self.house.refused(self.name, refused, self._reader.head.method if self._reader.head else "", self._route)
+        self._close_outer()
+        if (self._flow and self._flow.shown) or self.stage == "gone":
+            self.close()
+            return
+        self.stage, self._since_s = "leaving", self.house.loop.now_s
+        self._send(refusal.answer(self.name, refused, self._route.shape if self._route else "openai"))
+
+    # -- to the engine
+
+    def _dial(self) -> None:
+        """Try the next address that connects."""
+        self._close_outer()
+        while self._addresses:
+            self._since_s = self.house.loop.now_s
+            try:
+                wire = Wire(self._door, self._addresses.pop(0))
+            except Lost:
+                continue
+            heard, written = self._safe(self._from_engine), self._safe(self._into_engine)
+            self._wire, self._outer = wire, Channel(self.house.loop, wire.descriptor, heard, written)
+            self._outer.want(write=True)
+            return
+        self.refuse(Refused("unreachable"))
+
+    def _into_engine(self) -> None:
+        if not self._wire or not self._outer:
+            return
+        try:
+            if not self._wire.is_open and not self._wire.connected():
+                self._outer.want(read=self._wire.waits_to_read, write=not self._wire.waits_to_read)
+                return
+            self.stage = "copying"
+            self._to_engine = self._to_engine[self._wire.send(self._to_engine) :]
+        except Lost:
+            if self.stage == "dialling":
+                self._dial()
+                return
+            self._to_engine = memoryview(b"")  # it may have answered before it heard all
+        if not self._to_engine:
+            self._let_go()
+        self._listen()
+
+    def _let_go(self) -> None:
+        """The request has been sent, and is kept no longer."""
+        self.house.hold(-self.held_bytes)
+        self.held_bytes, self._to_engine = 0, memoryview(b"")
+
+    def _listen(self) -> None:
+        """Hear the engine unless the client is behind."""
+        if self._outer:
+            self._outer.want(read=not self._to_client, write=bool(self._to_engine))
+
+    def _from_engine(self) -> None:
+        if self._wire and not self._wire.is_open:
+            self._into_engine()
+            return
+        again = True
+        while again and self._wire and not self._to_client:
+            try:
+                data = self._wire.receive()
+            except Lost:
+                data = b""
+            if data is None:
+                return
+            self._answered(data)
+            again = self._wire is not None and self._wire.holds_back
+
+    def _answered(self, data: bytes) -> None:
+        flow = self._flow
+        if flow is None:
+            return
+        try:
+            shown = flow.feed(data) if data else flow.end()
+        except BadAnswer:
+            self.refuse(Refused("no_answer"))
+            return
+        except Refused as refused:
+            if flow.strayed:
+                self.house.shut(self.name, self._model)
+                self.house.left(self.name, self._model, flow, self._size)
+            self.refuse(refused)
+            return
+        if flow.strayed:
+            self.house.left(self.name, self._model, flow, self._size)
+            flow.strayed = False
+        if flow.ended:
+            self._close_outer()
+            self.house.carried(self.name)
+            self.stage, self._since_s = "leaving", self.house.loop.now_s
+        self._send(shown)
+
+    # -- to inside
+
+    def _send(self, data: bytes) -> None:
+        if self._to_client:
+            self._to_client += data
+            return
+        self._to_client += data[self._try(data) :]
+        self._after_send()
+
+    def _flush(self) -> None:
+        del self._to_client[: self._try(bytes(self._to_client))]
+        self._after_send()
+        if not self._to_client and self._wire and self._wire.holds_back:
+            self._from_engine()
+
+    def _try(self, data: bytes) -> int:
+        """How much was taken; a client that is gone takes all."""
+        if self.stage == "gone" or not data:
+            return len(data)
+        try:
+            sent = self._client.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.close()
+            return len(data)
+        self._since_s = self.house.loop.now_s
+        return sent
+
+    def _after_send(self) -> None:
+        if self.stage == "gone":
+            return
+        self._inner.want(read=True, write=bool(self._to_client))
+        if self._wire and self._wire.is_open:
+            self._listen()
+        if self.stage == "leaving" and not self._to_client:
+            with suppress(OSError):
+                # Bytes that nobody reads would make the kernel take the answer back, so the end is waited for.
+                self._client.shutdown(socket.SHUT_WR)
+
+    # -- the end
+
+    def overdue(self, now_s: float) -> None:
+        """End what takes too long; an engine may think as long as its client waits."""
+        waited_s = now_s - self._since_s
+        if self.stage == "reading" and waited_s > (BODY_IDLE_S if self._reader.head else HEAD_S):
+            self.refuse(Refused("slow_request"))
+        elif self.stage == "dialling" and waited_s > CONNECT_S:
+            self._dial()
+        elif self._to_client:
+            if waited_s > STALLED_S:
+                self.close()
+        elif self.stage == "leaving" and waited_s > DRAIN_S:
+            self.close()
+
+    def cut(self) -> bool:
+        """End a request that may not go on; False for one that is not judged yet, or is over."""
+        if self.stage not in ("dialling", "copying"):
+            return False
+        self.refuse(Refused("locked"))
+        return True
+
+    def _safe(self, work: Callable[[], None]) -> Callable[[], None]:
+        """A fault ends this connection and no other."""
+
+        def safely() -> None:
+            try:
+                work()
+            except Exception as error:
+                self.house.fault(error)
+                self.close()
+
+        return safely
+
+    def _close_outer(self) -> None:
+        if self._outer:
+            self._outer.want()
+            self._outer = None
+        if self._wire:
+            self._wire.close()
+            self._wire = None
+
+    def close(self) -> None:
+        """Cut both sides at once, so that the engine stops for a client that is gone."""
+        if self.stage == "gone":
+            return
+        self.stage = "gone"
+        self._close_outer()
+        self._inner.want()
+        self._client.close()
+        self.house.ended(self)

@@ -1,0 +1,66 @@
+"""The event loop of the door process: sockets that wait, and a look at the clock each second.
+
+asyncio would do it as well, and costs 7 MB more of the memory that models need.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Callable
+from time import monotonic
+
+SWEEP_S = 1.0
+
+
+class Loop:
+    """Calls what waits, until `ended` is set; `sweep` once in a while."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.EpollSelector()
+        self.ended = False
+        self.now_s = monotonic()
+
+    def run(self, sweep: Callable[[], None], settle: Callable[[], None]) -> None:
+        """`settle` is called after each round of events."""
+        swept_s = self.now_s
+        while not self.ended:
+            ready = self._selector.select(SWEEP_S)
+            self.now_s = monotonic()
+            for key, mask in ready:
+                key.data.called(bool(mask & selectors.EVENT_READ), bool(mask & selectors.EVENT_WRITE))
+            if self.now_s - swept_s >= SWEEP_S:
+                swept_s = self.now_s
+                sweep()
+            settle()
+
+    def place(self, descriptor: int, old: int, new: int, channel: Channel) -> None:
+        """Wait for what `new` says in place of what `old` said."""
+        if not old:
+            self._selector.register(descriptor, new, channel)
+        elif not new:
+            self._selector.unregister(descriptor)
+        else:
+            self._selector.modify(descriptor, new, channel)
+
+
+class Channel:
+    """One descriptor in the loop; `on_read` and `on_write` are called while it is wanted."""
+
+    def __init__(
+        self, loop: Loop, descriptor: int, on_read: Callable[[], None], on_write: Callable[[], None] = lambda: None
+    ) -> None:
+        self._loop, self._descriptor, self._mask = loop, descriptor, 0
+        self._on_read, self._on_write = on_read, on_write
+
+    def want(self, *, read: bool = False, write: bool = False) -> None:
+        mask = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
+        if mask != self._mask:
+            self._loop.place(self._descriptor, self._mask, mask, self)
+            self._mask = mask
+
+    def called(self, read: bool, write: bool) -> None:
+        """What is not wanted any more since the round began is left out."""
+        if read and self._mask & selectors.EVENT_READ:
+            self._on_read()
+        if write and self._mask & selectors.EVENT_WRITE:
+            self._on_write()

@@ -1,0 +1,148 @@
+"""The process of the model doors as the gate sees it: started anew when it dies, told the state, heard line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from time import monotonic
+from typing import Any
+
+from sparkgate import log
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.model_door.plan import Door, written
+
+COMMAND = (sys.executable, "-I", "-m", "sparkgate.door")
+ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+MAX_STARTS, STARTS_S, RESTART_S = 5, 60.0, 0.2
+END_S = 3.0
+MAX_LINE_BYTES = 2_000_000
+GIVEN_UP = "the process of the model doors has ended {count} times within {seconds:g} s; start the agent anew"
+
+Heard = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class DoorProcess:
+    """One process for all doors of a confined agent.
+
+    Args:
+        listeners: descriptors by name, which belong to this from now on.
+        plan: the doors as they are to be now.
+        heard: takes each event.
+        command: argv of the process, its program as an absolute path.
+
+    Attributes:
+        fault: why it is not started any more; "" while it is.
+    """
+
+    def __init__(
+        self,
+        guard: Guard | None,
+        listeners: Mapping[str, int],
+        plan: Callable[[], list[Door]],
+        heard: Heard,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._guard, self._listeners, self._command = guard, dict(listeners), tuple(command)
+        self._plan, self._heard = plan, heard
+        self._process: Process | None = None
+        self._sent = b""
+        self._starts: list[float] = []
+        self.fault = ""
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    async def keep_running(self) -> None:
+        """Start it, again when it has died, and give up when that happens too often."""
+        while not self.fault:
+            self._starts = [one for one in self._starts if monotonic() - one < STARTS_S]
+            if len(self._starts) >= MAX_STARTS:
+                log.error("doors_given_up", starts=MAX_STARTS)
+                self._drop()
+                self.fault = GIVEN_UP.format(count=MAX_STARTS, seconds=STARTS_S)
+                return
+            self._starts.append(monotonic())
+            try:
+                await self._run()
+            except OSError as error:
+                log.error("door_start", **log.describe(error))
+            await asyncio.sleep(RESTART_S)
+
+    async def tell(self) -> bool:
+        """Tell it the state of the doors when that is another; whether it was told something."""
+        process, line = self._process, written(self._plan())
+        if line == self._sent or process is None or process.stdin is None:
+            return False
+        self._sent = line
+        with suppress(OSError):
+            process.stdin.write(line)
+            await process.stdin.drain()
+        return True
+
+    async def end(self) -> None:
+        """It ends with its input, or is killed; the listeners are gone afterwards."""
+        await self._end()
+        self._drop()
+
+    def _drop(self) -> None:
+        """Without its listener a door refuses connections at once."""
+        while self._listeners:
+            with suppress(OSError):
+                os.close(self._listeners.popitem()[1])
+
+    async def _run(self) -> None:
+        """One process from its start to its end."""
+        with self._guard.child(self._command) if self._guard else nullcontext():
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                cwd="/",
+                env=ENVIRONMENT,
+                pass_fds=tuple(self._listeners.values()),
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,
+            )
+        self._process = process
+        assert process.stdin and process.stdout
+        try:
+            self._sent = written(self._plan())
+            with suppress(OSError):
+                process.stdin.write(written(self._plan(), self._listeners))
+                await process.stdin.drain()
+            while line := await process.stdout.readline():
+                await self._take(line)
+        finally:
+            await self._end()
+            log.error("door_ended", code=process.returncode)
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+            if event["event"] == "fault":
+                log.error("door_fault", exception=str(event["exception"]), frames=[str(one) for one in event["frames"]])
+            else:
+                await self._heard(event)
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("door_line", **log.describe(error))
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin:
+            process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await process.wait()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()

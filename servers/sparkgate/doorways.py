@@ -1,0 +1,165 @@
+"""The gate's side of a confinement: it gets the listening sockets that were made inside, and serves them.
+
+After its hello a supervisor is told which doors there are; it sends one message with the descriptors of the listeners
+(SCM_RIGHTS), and then lines about what was tried inside and refused. What comes in by the listener called `gate` is
+known to be confined: no word of the other side says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import select
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from sparkgate import log
+from sparkgate.daemon import KEEP_SOCKET_FILE
+from sparkgate.model_doors import ModelDoors
+from sparkgate.policy.audit import Caller
+from sparkgate.refusal_rows import note_refusal
+from sparkgate.services import Services
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+GATE = "gate"
+HAND_S = 15.0
+MAX_BYTES = 65_536
+MAX_LISTENERS = 64
+REFUSAL = re.compile(r"[a-z_]{1,40}")
+"""Name of what a supervisor says was refused, which becomes a row."""
+NOTE_AGAIN_S = 1.0
+"""How often the same becomes a row: who is refused in a loop must not push others out of the log."""
+BACKLOG = 128
+
+
+class NoListeners(Exception):
+    """What was handed over cannot be served; the message says why."""
+
+
+class Doorway:
+    """One confinement, for as long as its supervisor is connected.
+
+    Args:
+        services: configuration and log.
+        caller: who started it, with the name of the confinement.
+        connected: serves a connection that came from inside.
+    """
+
+    def __init__(self, services: Services, caller: Caller, connected: Connected) -> None:
+        self._services, self._caller, self._connected = services, caller, connected
+        self._doors = ModelDoors(services, caller)
+        self._server: asyncio.Server | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._counts: Counter[str] = Counter()
+        self._noted_s = -NOTE_AGAIN_S
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the other side closes. Raises NoListeners."""
+        self._writer = writer
+        handed = await self._handed(writer)
+        try:
+            await self._open(handed)
+            await self._say(gate="open")
+            log.info(
+                "confinement_opened",
+                name=self._caller.confined,
+                pid=self._caller.pid,
+                doors=[one.name for one in self._doors.offered()],
+            )
+            while line := await reader.readline():
+                await self._noted(line)
+        finally:
+            for descriptor in handed.values():
+                with suppress(OSError):
+                    os.close(descriptor)
+            await self._close()
+            log.info("confinement_closed", name=self._caller.confined)
+
+    async def retire(self) -> None:
+        """Serve no new connection, and have the supervisor give its listeners to the next gate."""
+        if self._server:
+            self._server.close()
+        with suppress(ConnectionError):
+            await self._say(gate="retiring")
+
+    async def _handed(self, writer: asyncio.StreamWriter) -> dict[str, int]:
+        """Name → descriptor, ours from now on. The stream would drop descriptors, so they are read past it."""
+        transport = writer.transport
+        assert isinstance(transport, asyncio.ReadTransport)
+        transport.pause_reading()
+        offered = [{"name": one.name, "port": one.port, "engine": one.engine} for one in self._doors.offered()]
+        await self._say(gate="ready", doors=offered)
+        with writer.get_extra_info("socket").dup() as link:
+            told = await asyncio.to_thread(_received, link)
+        transport.resume_reading()
+        return told
+
+    async def _open(self, handed: dict[str, int]) -> None:
+        if GATE not in handed or not set(handed) <= {GATE, *(one.name for one in self._doors.offered())}:
+            raise NoListeners("these listeners are not those of the doors")
+        listener = _unix_listener(handed.pop(GATE))
+        self._server = await asyncio.start_unix_server(
+            self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
+        )
+        doors = dict(handed)
+        handed.clear()
+        await self._doors.open(doors)
+
+    async def _noted(self, line: bytes) -> None:
+        try:
+            what = str(json.loads(line)["refused"])
+        except (ValueError, KeyError, TypeError):
+            return
+        if REFUSAL.fullmatch(what):
+            self._counts[what] += 1
+        if monotonic() - self._noted_s >= NOTE_AGAIN_S:
+            await asyncio.to_thread(self._note)
+
+    def _note(self) -> None:
+        counts, self._counts, self._noted_s = self._counts, Counter(), monotonic()
+        of = {"tool": "confine", "destination": "confinement", "origin": ""}
+        for rule, count in counts.items():
+            note_refusal(self._services, self._caller, rule=rule, fields={"count": str(count)}, **of)
+
+    async def _close(self) -> None:
+        if self._server:
+            self._server.close()
+        await asyncio.to_thread(self._note)
+        await self._doors.close()
+
+    async def _say(self, **message: Any) -> None:
+        assert self._writer
+        self._writer.write(json.dumps(message).encode() + b"\n")
+        await self._writer.drain()
+
+
+def _received(link: socket.socket) -> dict[str, int]:
+    if not select.select([link], [], [], HAND_S)[0]:
+        raise NoListeners("no listeners came in time")
+    data, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, MAX_LISTENERS)
+    try:
+        names: Sequence[str] = json.loads(data)["listeners"]
+        return dict(zip(names, descriptors, strict=True))
+    except (ValueError, KeyError, TypeError) as error:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise NoListeners("this is no list of listeners") from error
+
+
+def _unix_listener(descriptor: int) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=descriptor)
+    is_one = listener.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_UNIX
+    if not is_one or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.close()
+        raise NoListeners("the listener of the gate is no listening Unix socket")
+    return listener
