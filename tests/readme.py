@@ -11,6 +11,7 @@ from pathlib import Path
 from recorded_engine import recording
 
 from sparkgate.access_settings import AccessSettings
+from sparkgate.clients.attacking.command import ATTACKS
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.host import Where
 from sparkgate.engine_settings import NEEDS, EngineSettings
@@ -27,6 +28,7 @@ from sparkgate.settings import Settings, rows
 
 README = Path(__file__).parent.parent / "README.md"
 PROMISES = Path(__file__).parent / "promises.toml"
+LEVELS = Path(__file__).parent / "levels.toml"
 
 
 def promises() -> list[dict[str, object]]:
@@ -40,6 +42,20 @@ def promises_table() -> str:
         assert isinstance(tests, list)
         lines.append(f"| {promise['text']} | " + ", ".join(f"`{test.partition('::')[2]}`" for test in tests) + " |")
     return "\n".join(lines)
+
+
+def threats() -> list[dict[str, object]]:
+    return list(tomllib.loads(LEVELS.read_text())["threat"])
+
+
+def levels_table() -> str:
+    lines = ["| an agent tries | same user | own user | confined |", "|---|---|---|---|"]
+    lines += [f"| {one['what']} | {one['same_user']} | {one['own_user']} | {one['confined']} |" for one in threats()]
+    return "\n".join(lines)
+
+
+def escapes_list() -> str:
+    return "; ".join(attack.title for attack in ATTACKS) + "."
 
 
 def settings_table() -> str:
@@ -137,6 +153,8 @@ WEB_ADDRESS_CODES = ("bad_address", "scheme", "user_info", "port", "inner_name",
 TABLES: dict[str, Callable[[], str]] = {
     "promises": promises_table,
     "settings": settings_table,
+    "levels": levels_table,
+    "escapes": escapes_list,
     "engines": engines_table,
     "runtimes": runtimes_table,
     "kinds": kinds_table,

@@ -22,6 +22,7 @@ from scripted_model import ScriptedModel
 from sparkgate.clients.attacking.attempt import Attack, Reach, tried
 from sparkgate.clients.attacking.command import ATTACKS
 from sparkgate.confine.canaries import Canaries
+from sparkgate.policy.samples import fill
 
 WALLS = ("unshare", *(["bubblewrap"] if shutil.which("bwrap") else []))
 CLI = (sys.executable, "-I", "-m", "sparkgate.clients.cli")
@@ -285,10 +286,43 @@ def test_the_gate_tells_how_many_are_confined_and_stays_while_one_is(confined: C
     assert host.process.wait() == 0
 
 
-def test_from_inside_the_gate_cannot_be_stopped(confined: Confined) -> None:
+def test_from_inside_the_gate_cannot_be_stopped_and_the_try_is_noted(confined: Confined) -> None:
     done = confined.run(*CLI, "gate", "stop", "--json")
-    assert confined.box.gate_status()["running"], done
-    assert len(confined.box.gate_pids()) == 1
+    assert len(confined.box.gate_pids()) == 1, done
+    (row,) = confined.box.rows()
+    assert (row["tool"], row["verdict"], row["fields"]) == ("connect", "block", {"tried": "end the gate"})
+    assert row["confined"] and row["outcome"] == "withheld"
+
+
+EVIL = """
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+__attribute__((constructor)) static void leak(void) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    int made = socket(AF_INET, SOCK_STREAM, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    FILE *told = fopen("TOLD", "a");
+    fprintf(told, "%s\\n", connect(made, (struct sockaddr *)&to, sizeof to) ? "refused" : "open");
+    fclose(told);
+    close(made);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_code_that_is_loaded_into_the_pipe_reaches_nothing_and_the_gate_still_judges(confined: Confined) -> None:
+    outside = confined.searxng.url.rsplit(":", 1)[1]
+    (confined.work / "evil.c").write_text(EVIL.replace("PORT", outside).replace("TOLD", str(confined.work / "told")))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "evil.so", "evil.c"], cwd=confined.work, check=True)
+    preload = ("env", f"LD_PRELOAD={confined.work}/evil.so")
+    host = confined.box.host(*confined.argv(*preload, *PIPE, options=("--write", str(confined.work))))
+    host.initialize()
+    blocked = host.search("my key is " + fill("hf_{mixed:34}"))
+    host.close()
+    assert blocked["code"] == "blocked" and confined.searxng.requests == []
+    assert set((confined.work / "told").read_text().split()) == {"refused"}
 
 
 def test_a_gate_of_its_own_rules_has_no_network_either(confined: Confined) -> None:
@@ -425,8 +459,18 @@ def test_a_confined_command_cannot_confine_another(confined: Confined) -> None:
 
 def test_the_doctor_tells_from_the_inside_what_is_active(confined: Confined) -> None:
     (confined.box.root / ".hermes").mkdir()
-    done = confined.run(*CLI, "doctor", "--no-spawn")
+    (confined.box.root / ".hermes" / "config.yaml").write_text("model: {}\n")
+    assert confined.box.command("register", "--host", "hermes", "--yes").returncode == 0
+    done = confined.run(*CLI, "doctor", "--no-spawn", "--host", "hermes")
     assert "This is confined as " in done.stdout and f"main at port {confined.port}" in done.stdout
+    inside = json.loads(confined.run(*CLI, "doctor", "--no-spawn", "--host", "hermes", "--json").stdout)
+    outside = json.loads(confined.box.command("doctor", "--no-spawn", "--host", "hermes", "--json").stdout)
+    assert {one["state"] for one in findings(inside, "doors")} == {"ok"}
+    assert "warn" in {one["state"] for one in findings(outside, "doors")}
+
+
+def findings(reports: list[dict[str, Any]], level: str) -> list[dict[str, Any]]:
+    return [one for report in reports for one in report["findings"] if one["level"] == level]
 
 
 def test_a_broken_configuration_stops_it(confined: Confined) -> None:

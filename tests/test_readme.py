@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from readme import README, promises, with_tables
+from readme import README, promises, threats, with_tables
 
 from sparkgate.clients.cli import COMMANDS
 
@@ -19,10 +19,10 @@ def names_in(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-@pytest.mark.parametrize("promise", promises(), ids=lambda promise: str(promise["text"])[:60])
-def test_every_promise_is_proven_by_tests_that_exist(promise: dict[str, list[str]]) -> None:
-    assert promise["tests"]
-    for test in promise["tests"]:
+@pytest.mark.parametrize("proven", [*promises(), *threats()], ids=lambda one: str(one.get("text", one.get("what")))[:60])
+def test_every_promise_and_every_row_of_the_levels_is_proven_by_tests_that_exist(proven: dict[str, list[str]]) -> None:
+    assert proven["tests"]
+    for test in proven["tests"]:
         file, _, name = test.partition("::")
         assert name in names_in(file)
 

@@ -87,8 +87,8 @@ class Carried:
         self._since_s = self.house.loop.now_s
         if self._reader.complete and self._route:
             self._door = self.house.open_door(self.name)
-            passed = check(self._door.engine, head, self._route, bytes(self._reader.body))
-            self._reader.body.clear()
+            passed = check(self._door.engine, head, self._route, self._reader.body)
+            self._reader.body = bytearray()
             self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
             self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model)
             self.stage, self._addresses = "dialling", list(self._door.addresses)

@@ -5,18 +5,20 @@ asyncio would do it as well, and costs 7 MB more of the memory that models need.
 
 from __future__ import annotations
 
-import selectors
+import select
 from collections.abc import Callable
 from time import monotonic
 
 SWEEP_S = 1.0
+_READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
 class Loop:
     """Calls what waits, until `ended` is set; `sweep` once in a while."""
 
     def __init__(self) -> None:
-        self._selector = selectors.EpollSelector()
+        self._epoll = select.epoll()
+        self._channels: dict[int, Channel] = {}
         self.ended = False
         self.now_s = monotonic()
 
@@ -24,10 +26,11 @@ class Loop:
         """`settle` is called after each round of events."""
         swept_s = self.now_s
         while not self.ended:
-            ready = self._selector.select(SWEEP_S)
+            ready = self._epoll.poll(SWEEP_S)
             self.now_s = monotonic()
-            for key, mask in ready:
-                key.data.called(bool(mask & selectors.EVENT_READ), bool(mask & selectors.EVENT_WRITE))
+            for descriptor, events in ready:
+                if channel := self._channels.get(descriptor):
+                    channel.called(events)
             if self.now_s - swept_s >= SWEEP_S:
                 swept_s = self.now_s
                 sweep()
@@ -36,11 +39,13 @@ class Loop:
     def place(self, descriptor: int, old: int, new: int, channel: Channel) -> None:
         """Wait for what `new` says in place of what `old` said."""
         if not old:
-            self._selector.register(descriptor, new, channel)
+            self._epoll.register(descriptor, new)
+            self._channels[descriptor] = channel
         elif not new:
-            self._selector.unregister(descriptor)
+            self._epoll.unregister(descriptor)
+            del self._channels[descriptor]
         else:
-            self._selector.modify(descriptor, new, channel)
+            self._epoll.modify(descriptor, new)
 
 
 class Channel:
@@ -53,14 +58,14 @@ class Channel:
         self._on_read, self._on_write = on_read, on_write
 
     def want(self, *, read: bool = False, write: bool = False) -> None:
-        mask = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
+        mask = (_READ if read else 0) | (_WRITE if write else 0)
         if mask != self._mask:
             self._loop.place(self._descriptor, self._mask, mask, self)
             self._mask = mask
 
-    def called(self, read: bool, write: bool) -> None:
-        """What is not wanted any more since the round began is left out."""
-        if read and self._mask & selectors.EVENT_READ:
+    def called(self, events: int) -> None:
+        """An end or a fault is seen by reading and by writing; what is not wanted any more is left out."""
+        if events & ~_WRITE and self._mask & _READ:
             self._on_read()
-        if write and self._mask & selectors.EVENT_WRITE:
+        if events & ~_READ and self._mask & _WRITE:
             self._on_write()

@@ -7,12 +7,14 @@ import importlib
 import json
 import os
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
 from sparkgate.admission import Admission
 from sparkgate.link import Peer, peer, peer_groups
 from sparkgate.policy.audit import Caller
+from sparkgate.refusal_rows import note_refusal
 from sparkgate.session import BadHello, Hello, HostLines, Session, read_first_line, read_hello
 from sparkgate.version import __version__
 
@@ -64,10 +66,10 @@ class Reception:
             return
         if refusal := await self._refusal(who, link, hello):
             await _say(writer, gate="refused", reason=refusal)
+        elif self._confined and (hello.toolset == CONFINE or hello.do == "stop"):
+            await self._refuse_confined(hello, who, writer)
         elif hello.toolset == "control":
             await self._control(hello, writer)
-        elif self._confined and hello.toolset == CONFINE:
-            await _say(writer, gate="refused", reason="a confined command cannot confine another")
         elif hello.config not in ("", self._gate.config):
             await _say(writer, gate="refused", reason="this gate serves another configuration")
         elif len(self._gate.sessions) >= MAX_SESSIONS:
@@ -88,8 +90,15 @@ class Reception:
         """Whether a pipe of another version may have this gate end for one of its own."""
         return who.uid == os.getuid() and not self._gate.managed and not self._confined
 
+    async def _refuse_confined(self, hello: Hello, who: Peer, writer: asyncio.StreamWriter) -> None:
+        what = "end the gate" if hello.do == "stop" else "confine another"
+        of = {"tool": "connect", "destination": "gate", "origin": self._gate.config, "rule": "confined"}
+        caller = _caller(who, hello, "-", "", self._confined)
+        await asyncio.to_thread(partial(note_refusal, self._gate.services, caller, fields={"tried": what}, **of))
+        await _say(writer, gate="refused", reason=f"a confined command cannot {what}")
+
     async def _control(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        if hello.do == "stop" and not self._confined:
+        if hello.do == "stop":
             self._gate.retire()
         more: dict[str, Any] = {}
         if hello.do == "look":

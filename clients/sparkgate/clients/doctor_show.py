@@ -68,7 +68,7 @@ def _line(findings: Sequence[Finding]) -> Text:
 def _in_one_line(report: Report) -> Iterator[Text]:
     """What only confinement closes, and what was not looked at."""
     if confined := [str(one.facts["door"]) for one in report.findings if one.code == CONFINED]:
-        words = f" doors: only confinement of the host closes {', '.join(confined)}"
+        words = f" doors: only confinement of the host closes {', '.join(confined)} (sparkgate confine)"
         yield Text.assemble("  ", ("warn", COLOURS["warn"]), words)
     for words in dict.fromkeys(f"{one.level}: {one.words}" for one in report.findings if one.state == "skip"):
         yield Text(f"  skip {words}", style=COLOURS["skip"])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from sparkgate.clients.doctoring.case import Case
 from sparkgate.clients.doctoring.finding import CONFINED, Finding, State
 from sparkgate.clients.hosts.host import Door, Gate
+from sparkgate.confine import record
 
 SWITCH = "switched_off"
 """Code of a gate that stands in the entry itself."""
@@ -40,8 +41,11 @@ def examine_doors(case: Case) -> list[Finding]:
 
 
 def _doors(found: Iterable[Door], case: Case) -> Iterator[Finding]:
+    walls = record.found(case.config)
     for door in found:
-        if door.confine:
+        if walls and not walls.missing:
+            yield Finding("doors", door.code, "ok", f"{door.what} Here it does not: this is confined.")
+        elif door.confine:
             facts = {"door": door.code, "confine": True}
             yield Finding("doors", CONFINED, "warn", door.what, door.way_out, facts=facts)
         else:

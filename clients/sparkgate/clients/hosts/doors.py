@@ -78,7 +78,7 @@ class Confined:
         return Door(self.code, self.what, CONFINE, confine=True)
 
 
-CONFINE = "only confinement closes this: run the host where it has no network but its model"
+CONFINE = "only confinement closes this: start the host by `sparkgate confine -- COMMAND`"
 SHELL = Confined("shell", "Its shell reaches whatever this machine reaches, past the policy and the log.")
 BROWSER = Confined("browser", "Its browser reaches the network past the policy and the log.")
 

@@ -55,7 +55,7 @@ class RequestReader:
         """Whether the client waits for a word before it sends the body."""
         return bool(self.head and "expect" in self.head.headers and not self.complete and not self.body)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | bytearray) -> None:
         """Take what has come.
 
         Raises:
@@ -63,11 +63,12 @@ class RequestReader:
         """
         if self.complete:
             raise Refused("bad_framing")  # one request a connection: more bytes are another one, hidden behind it
-        self._rest += data
         if self.head is None:
+            self._rest += data
             self._take_head()
+            data, self._rest = (self._rest, bytearray()) if self.head else (b"", self._rest)
         if self.head is not None:
-            self._take_body()
+            self._take_body(data)
 
     def _take_head(self) -> None:
         end = self._rest.find(b"\r\n\r\n")
@@ -78,12 +79,12 @@ class RequestReader:
             del self._rest[: end + 4]
             self._chunked, self._left = _framing(self.head)
 
-    def _take_body(self) -> None:
+    def _take_body(self, data: bytes | bytearray) -> None:
         if self._chunked:
+            self._rest += data
             self._dechunk()
             return
-        self.body += self._rest
-        self._rest.clear()
+        self.body += data
         if len(self.body) > self._left:
             raise Refused("bad_framing")
         self.complete = len(self.body) == self._left

@@ -13,7 +13,7 @@ MAX_MARKS = 2_000_000
 """Of commas and brackets, so of values: what is parsed takes much more memory than the text."""
 
 
-def read_object(data: bytes) -> dict[str, Any]:
+def read_object(data: bytes | bytearray) -> dict[str, Any]:
     """The object in `data`.
 
     Raises:
@@ -22,7 +22,7 @@ def read_object(data: bytes) -> dict[str, Any]:
     if len(data) > MAX_MARKS and sum(map(data.count, (b",", b"[", b"{"))) > MAX_MARKS:
         raise Refused("too_nested")
     try:
-        found = json.loads(data.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        found = _DECODER.decode(data.decode("utf-8"))
     except RecursionError as error:
         raise Refused("too_nested") from error
     except ValueError as error:
@@ -43,6 +43,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _no_constant(_word: str) -> None:
     """NaN and Infinity, which are no JSON."""
     raise Refused("not_json")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
 def _check_depth(found: dict[str, Any]) -> None:

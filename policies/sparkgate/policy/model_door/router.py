@@ -95,7 +95,7 @@ def check_fields(routing: Routing, body: Mapping[str, Any]) -> None:
         raise Refused("router_key", NO_FALLBACKS)
 
 
-def without_fallbacks(data: bytes, body: Mapping[str, Any]) -> bytes:
+def without_fallbacks(data: bytes | bytearray, body: Mapping[str, Any]) -> bytes | bytearray:
     """The body with `disable_fallbacks`, and every other byte as it was; `body` is what stands in `data`."""
     if NO_FALLBACKS in body:
         return data

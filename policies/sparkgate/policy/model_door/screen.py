@@ -68,7 +68,7 @@ def check_head(engine: Engine, head: Head) -> Route:
     return route
 
 
-def check(engine: Engine, head: Head, route: Route, body: bytes) -> Passed:
+def check(engine: Engine, head: Head, route: Route, body: bytes | bytearray) -> Passed:
     """What is sent to the engine. Raises Refused."""
     if route.kind == "look":
         if body:
