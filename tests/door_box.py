@@ -7,6 +7,7 @@ import json
 import os
 import select
 import socket
+import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -75,9 +76,11 @@ def says(data: bytes) -> Handle:
 class Engine:
     """A server at `url` within `with`: `handle` answers what is posted, GETs are answered with a list of models."""
 
-    def __init__(self, handle: Handle | None = None) -> None:
+    def __init__(self, handle: Handle | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.handle = handle or says(OK)
         self.heard: list[Heard] = []
+        self.models = MODELS
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -117,12 +120,15 @@ class Engine:
             self._links.add(link)
             threading.Thread(target=self._one, args=(link,), daemon=True).start()
 
-    def _one(self, link: socket.socket) -> None:
-        with link, suppress(OSError):
+    def _one(self, plain: socket.socket) -> None:
+        with plain, suppress(OSError), self._secured(plain) as link:
             if heard := read_request(link):
                 self.heard.append(heard)
-                (says(MODELS) if heard.first.startswith("GET") else self.handle)(heard, link)
-        self._links.discard(link)
+                (says(self.models) if heard.first.startswith("GET") else self.handle)(heard, link)
+        self._links.discard(plain)
+
+    def _secured(self, link: socket.socket) -> socket.socket:
+        return self._tls.wrap_socket(link, server_side=True) if self._tls else link
 
 
 def read_request(link: socket.socket) -> Heard | None:

@@ -1,7 +1,7 @@
 """A real systemd in namespaces of its own, over a copy-on-write view of this machine, with sparkgate at /opt/sparkgate.
 
-Nothing it does reaches the machine: what it writes lies in a tmpfs that is gone with it, /proc/sys and /sys are
-read-only, and it has its own processes, mounts, network, host name and control group.
+Nothing it does reaches the machine: what it writes lies in a tmpfs that is gone with it, /sys (and /proc/sys while it
+boots) is read-only, and it has its own processes, mounts, network, host name and control group.
 """
 
 from __future__ import annotations
@@ -127,6 +127,9 @@ class Systemd:
             until(self._runs, "systemd is up")
         except AssertionError as error:
             raise AssertionError(f"{error}: {self._said()}") from error
+        # Closed while systemd starts. A confinement mounts a /proc, which the kernel allows where all of one is seen.
+        self.run("umount", "/proc/sys/fs/binfmt_misc")
+        self.ok("umount", "--lazy", "/proc/sys")
 
     def _said(self) -> str:
         self._log.seek(0)

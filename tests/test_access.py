@@ -283,7 +283,7 @@ def test_who_is_refused_again_and_again_gets_one_row_a_minute(tmp_path: Path) ->
     now = [100.0]
     state = tmp_path / "state"
     services = Services(tmp_path / "config.toml", state, Guard())
-    admission = Admission(services, lambda: now[0])
+    admission = Admission(services, now_s=lambda: now[0])
 
     def refused(uid: int, toolset: str) -> int:
         assert admission.refusal(Peer(7, uid, uid), (uid,), toolset, "")
@@ -293,3 +293,11 @@ def test_who_is_refused_again_and_again_gets_one_row_a_minute(tmp_path: Path) ->
     assert [refused(BOB, "search"), refused(ALICE, "search")] == [3, 3]
     now[0] += 61
     assert refused(ALICE, "search") == 4
+
+
+@needs_root
+def test_who_is_in_more_groups_than_can_be_read_counts_as_one_without(box: Box) -> None:
+    code = "import os, socket; from sparkgate.link import peer_groups; os.setgroups(range(1, {count})); "
+    code += "print(len(peer_groups(socket.socketpair()[0]) or ()))"
+    told = [box.host(sys.executable, "-I", "-c", code.format(count=count)).stdout.readline() for count in (257, 300)]
+    assert told == [b"257\n", b"0\n"]

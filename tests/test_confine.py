@@ -378,6 +378,17 @@ def test_nothing_is_writable_that_holds_our_files_or_what_others_start(confined:
     assert done.returncode == 1 and "choose a folder below" in done.stderr
 
 
+def test_the_code_that_runs_outside_cannot_be_changed_inside(confined: Confined) -> None:
+    """An environment in the folder of work is read by the gate and the next supervisor."""
+    packages = Path(next(path for path in sys.path if path.endswith("site-packages")))
+    confined.work = packages.parent
+    done = confined.shell(f"touch {packages}/evil.pth")
+    assert done.returncode and not (packages / "evil.pth").exists()
+    assert "the folder it starts in is read-only" in done.stderr
+    done = confined.run("true", options=("--write", str(packages)))
+    assert done.returncode == 1 and "choose a folder below" in done.stderr
+
+
 def test_the_environment_is_scrubbed_but_for_what_is_named(confined: Confined) -> None:
     given = {
         "AWS_SECRET_ACCESS_KEY": "x",

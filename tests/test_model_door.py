@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -40,12 +41,14 @@ from door_box import (
     until,
 )
 from scripted_model import ScriptedModel
+from test_instances import certificate
 
 from sparkgate.door_carry import DRAIN_S, HEAD_S, Carried
 from sparkgate.door_loop import Loop
+from sparkgate.door_process import COMMAND
 from sparkgate.policy.model_door import fields, refusal, router, screen
 from sparkgate.policy.model_door.framing import MAX_BODY_BYTES, MAX_HEAD_BYTES
-from sparkgate.policy.model_door.plan import Door
+from sparkgate.policy.model_door.plan import Door, written
 from sparkgate.policy.model_door.reading import MAX_DEPTH
 from sparkgate.policy.model_door.refusal import RULES
 from sparkgate.policy.model_door.routes import ROUTES
@@ -624,6 +627,33 @@ def test_an_engine_that_nobody_has_named_is_closed_until_it_is_known() -> None:
         assert box.ask(post(CHAT)).code == "not_known_yet"
 
 
+def test_an_engine_behind_tls_is_believed_when_its_certificate_is(tmp_path: Path) -> None:
+    chain, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    body = b"x" * 400_000
+    with Engine(says(answer(body)), context) as engine, socket.create_server(("127.0.0.1", 0)) as listener:
+        door = Door(screen.Engine("main", "vllm", "x"), "https", "127.0.0.1", engine.port, ("127.0.0.1",))
+        for trusted, status in ((chain, 200), (tmp_path / "none.pem", 502)):
+            (tmp_path / "none.pem").touch()
+            process = subprocess.Popen(
+                [*COMMAND],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env={"SSL_CERT_FILE": str(trusted), "SSL_CERT_DIR": str(tmp_path)},
+                pass_fds=[listener.fileno()],
+            )
+            with process, socket.create_connection(listener.getsockname(), timeout=PATIENCE_S) as link:
+                assert process.stdin
+                process.stdin.write(written([door], {"main": listener.fileno()}))
+                process.stdin.flush()
+                link.sendall(post({**CHAT, "user": "u" * 300_000}))
+                found = Answered(read_all(link))
+                process.stdin.close()
+            assert found.status == status and (found.body == body) is (status == 200)
+    assert len(engine.posted) == 1 and len(engine.posted[0].body) > 300_000
+
+
 # -- keys
 
 
@@ -712,13 +742,17 @@ def test_each_engine_has_a_door_at_its_port_and_the_first_keeps_it() -> None:
         "one": 'url = "http://127.0.0.1:8000"\nengine = "vllm"',
         "two": 'url = "http://192.0.2.7:8000/v1"',
         "three": 'url = "https://box.lan"',
+        "gate": 'url = "http://127.0.0.1:8001"',
     }
     with doors(tables) as box:
         assert [(one.name, one.port, one.engine) for one in box.doors.offered()] == [
             ("one", 8000, "vllm"),
             ("three", 443, ""),
         ]
-        assert box.doors.refused() == ("two: port 8000 is that of one; give one of them another port",)
+        assert box.doors.refused() == (
+            "two: port 8000 is that of one; give one of them another port",
+            "gate: an engine with a door needs another name; rename [engines.gate]",
+        )
 
 
 def test_refusals_are_rows_without_a_word_of_the_agent() -> None:
@@ -770,6 +804,7 @@ class Router(Engine):
 
     def __init__(self, routes: dict[str, str], **told: str) -> None:
         super().__init__(self._chat)
+        self.tells = True
         self.routes, self.told = routes, FROM_HERE | {name.replace("_", "-"): value for name, value in told.items()}
 
     def _chat(self, _heard: Heard, link: socket.socket) -> None:
@@ -800,7 +835,9 @@ class Router(Engine):
             if heard.first.startswith("POST"):
                 self._chat(heard, link)
             else:
-                link.sendall(answer(bodies.get(path, {}), "200 OK" if path in bodies else "404 Not Found"))
+                link.sendall(
+                    answer(bodies.get(path, {}), "200 OK" if path in bodies and self.tells else "404 Not Found")
+                )
 
 
 HOME = "http://127.0.0.1:8000/v1"
@@ -895,10 +932,24 @@ def test_a_router_where_an_engine_is_configured_is_found_out() -> None:
     engine = Router({"spark-only": HOME, "cloud": AWAY})
     with door_to(engine, 'engine = "vllm"\n') as box:  # what answers counts, not what is written
         assert ask_for(box, "cloud").code == "model_leaves"
+    owned = Engine()
+    owned.models = answer({"object": "list", "data": [{"id": "m", "owned_by": "openai"}]})
+    with door_to(owned, 'engine = "openai"\n') as box:  # who owns its models proves nothing
+        assert box.ask(post(CHAT)).status == 200
     plain = Engine(says(answer({}, "200 OK", "X-LiteLLM-Version: 1")))
     with door_to(plain) as box:
         assert box.ask(post(CHAT)).code == "hidden_router"
         assert until(box.rows, "a row")[0]["outcome"] == "left_the_box"
+
+
+def test_a_router_that_is_too_busy_to_tell_its_routes_again_stays_open() -> None:
+    engine = Router({"spark-only": HOME})
+    with door_to(engine, 'engine = "litellm"\n') as box:
+        engine.routes = {}
+        engine.tells = False
+        box.doors._answers = {name: (0.0, answers) for name, (_, answers) in box.doors._answers.items()}
+        box.run(box.doors._ask_all())
+        assert ask_for(box, "spark-only").status == 200
 
 
 def test_a_router_that_does_not_tell_its_routes_is_closed() -> None:

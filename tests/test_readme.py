@@ -19,7 +19,9 @@ def names_in(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-@pytest.mark.parametrize("proven", [*promises(), *threats()], ids=lambda one: str(one.get("text", one.get("what")))[:60])
+@pytest.mark.parametrize(
+    "proven", [*promises(), *threats()], ids=lambda one: str(one.get("text", one.get("what")))[:60]
+)
 def test_every_promise_and_every_row_of_the_levels_is_proven_by_tests_that_exist(proven: dict[str, list[str]]) -> None:
     assert proven["tests"]
     for test in proven["tests"]:

@@ -164,7 +164,7 @@ def test_uninstalling_leaves_the_log_and_purging_leaves_nothing(installed: Syste
     assert greeted(installed).search("y")["ok"]
     assert [row["sent"] for row in rows(installed)] == ["x", "y"]
     assert installed.sparkgate("gate", "uninstall", "--system", "--purge")[0] == 0
-    find = "find / -xdev -name '*sparkgate*' -newer /etc/machine-id -not -path '/opt/*' -not -path '/proc/*'"
+    find = "find / -xdev -name '*sparkgate*' -newer /etc/machine-id -not -path '/opt/*' -not -path '/proc/*' -not -path '/root/.cache/*'"
     assert installed.run("sh", "-c", find)[1] == ""
     assert installed.run("id", "sparkgate")[0] != 0 and installed.run("getent", "group", "sparkgate-users")[0] != 0
 
@@ -202,3 +202,30 @@ def test_a_gate_of_one_user_is_kept_by_the_manager_of_that_user(machine: Systemd
     machine.ok(*cli, "gate", "uninstall", user="alice")
     assert not json.loads(machine.ok(*cli, "gate", "status", "--json", user="alice"))["running"]
     machine.ok("systemctl", "stop", "alice.service")
+
+
+CONFINED = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from box import Host
+pipe = [sys.executable, "-I", "-m", "sparkgate.stdio", "search"]
+host = Host(subprocess.Popen(pipe, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+host.initialize()
+print(host.search("a question from inside")["ok"])
+"""
+
+
+def test_a_confined_command_of_a_user_reaches_it_and_its_rows_say_so(installed: Systemd) -> None:
+    command = (OURS, "-c", CONFINED, f"{SOURCE}/tests")
+    code, said = installed.sparkgate("confine", "--", *command, user="alice")
+    assert code == 0 and said.startswith("True\n"), said
+    row = rows(installed)[-1]
+    assert row["sent"] == "a question from inside" and row["confined"]
+    assert (row["uid"], row["gid"]) == tuple(int(installed.ok("id", one, "alice")) for one in ("-u", "-g"))
+
+
+def test_every_escape_of_a_confined_user_is_closed_with_the_gate_of_the_machine(installed: Systemd) -> None:
+    attack = (OURS, "-I", "-m", "sparkgate.clients.cli", "doctor", "--attack", "--json")
+    code, said = installed.sparkgate("confine", "--", *attack, user="alice")
+    found = json.JSONDecoder().raw_decode(said)[0]["attacks"]  # notes on standard error follow
+    assert {one["name"]: one["how"] for one in found if one["state"] == "open"} == {} and code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -112,6 +113,12 @@ def test_who_may_use_it_can_neither_read_nor_change_nor_stop_what_is_its_own(
     assert "may not stop this gate" in machine.command(ALICE, "gate", "stop", gids=(ALICE, USERS))[1]
 
 
+AS_ACCOUNT = (
+    *(("gate", "lock"), ("gate", "unlock"), ("audit", "list"), ("audit", "verify"), ("config",), ("bench", "history")),
+    ("policy", "check", "plain words"),
+)
+
+
 @needs_root
 def test_commands_of_root_work_as_its_account_and_leave_no_file_of_root(
     machine: SystemBox, searxng: FakeSearxng
@@ -121,7 +128,7 @@ def test_commands_of_root_work_as_its_account_and_leave_no_file_of_root(
     host = machine.pipe(ALICE)
     host.initialize()
     host.search("x")
-    for command in (("audit", "list"), ("audit", "verify"), ("config",), ("policy", "check", "plain words")):
+    for command in AS_ACCOUNT:
         code, said = machine.command(0, *command)
         assert code == 0, said
     assert machine.shell("find /var/lib/sparkgate ! -user sparkgate")[1] == ""
@@ -170,9 +177,9 @@ def test_which_gate_a_pipe_means(machine: SystemBox) -> None:
 # -- fakes
 
 
-def fake(machine: SystemBox) -> subprocess.Popen[bytes]:
+def fake(machine: SystemBox, uid: int = MALLORY) -> subprocess.Popen[bytes]:
     """Mallory listens at the path of the socket."""
-    process = machine.start(MALLORY, (MALLORY,), sys.executable, "-I", "-c", FAKE)
+    process = machine.start(uid, (uid,), sys.executable, "-I", "-c", FAKE)
     assert process.stdout and process.stdout.readline() == b"fake\n"
     return process
 
@@ -197,6 +204,16 @@ def test_a_fake_gate_on_the_path_of_the_socket_gets_not_a_byte(machine: SystemBo
     assert said in told
     listener.kill()
     assert set(listener.communicate()[0].splitlines()) <= {b"b''"}
+
+
+@needs_root
+def test_in_a_folder_that_is_closed_to_all_others_who_listens_is_known(machine: SystemBox) -> None:
+    """As in a confinement, where the user of the gate is none that its user namespace has a number for."""
+    machine.shell("chmod 777 /run/sparkgate")
+    listener = fake(machine, 65_534)
+    machine.shell(f"chown {ALICE} /run/sparkgate; chmod 700 /run/sparkgate")
+    machine.pipe(ALICE, ALICE, flags=("--system",))
+    assert listener.stdout and b'"toolset": "search"' in listener.stdout.readline()
 
 
 @needs_root
@@ -241,15 +258,15 @@ while True:
     if not os.fork():
         os.dup2(listener.fileno(), 3)
         os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
-        os.execv(sys.executable, [sys.executable, "-I", "-m", "sparkgate.gate"])
+        os.execv(sys.executable, [sys.executable, *(sys.argv[2:] or ["-I", "-m", "sparkgate.gate"])])
     print(os.wait()[1], flush=True)
 """
 
 
-def held(box: Box) -> Host:
+def held(box: Box, *gate: str) -> Host:
     """What holds the socket and has started a gate; each line it gets starts another when the one before has ended."""
     box.runtime.mkdir(mode=0o700)
-    holder = box.host(sys.executable, "-c", HOLD, str(box.socket))
+    holder = box.host(sys.executable, "-c", HOLD, str(box.socket), *gate)
     assert holder.stdout.readline() == b"held\n"
     holder.send_bytes(b"start\n")
     return holder
@@ -286,6 +303,51 @@ def test_a_held_gate_is_not_replaced_by_a_pipe_of_another_version(box: Box, sear
     assert box.gate_status()["pid"] == before
 
 
+def test_a_held_gate_ends_for_the_version_that_was_installed_in_its_place(box: Box, searxng: FakeSearxng) -> None:
+    box.use(searxng.url)
+    copy = box.root / "copy"
+    for root in ("servers", "policies", "clients"):
+        source = Path(__file__).parent.parent / root / "sparkgate"
+        shutil.copytree(source, copy / "sparkgate", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    run = f"import sys; sys.path.insert(0, {str(copy)!r}); from sparkgate"
+    holder = held(box, "-c", f"{run}.gate import main; sys.exit(main([]))")
+    host = box.host()
+    assert host.initialize()["serverInfo"]["version"] != "99.0.0"
+    (copy / "sparkgate" / "version.py").write_text('__version__ = "99.0.0"\n')
+    newer = box.host(sys.executable, "-c", f"{run}.stdio import main; sys.exit(main())", "search")
+    asked = newer.send("tools/list")
+    until(lambda: holder.stdout.readline() == b"0\n", "the older gate ended well")
+    holder.send_bytes(b"start\n")
+    assert newer.read()["id"] == asked
+    assert box.gate_status()["version"] == "99.0.0" and host.search("served by the new one")["ok"]
+
+
+@needs_root
+def test_one_user_cannot_take_the_places_of_all(machine: SystemBox) -> None:
+    machine.configure(GIVEN)
+    machine.gate()
+    many = """
+import socket, sys
+links = [socket.socket(socket.AF_UNIX) for _ in range(80)]
+for link in links:
+    link.connect("/run/sparkgate/gate.sock")
+    link.settimeout(20)
+print(b"are open already" in links[-1].recv(1000), flush=True)
+sys.stdin.read()
+"""
+    crowd = machine.start(ALICE, (ALICE, USERS), sys.executable, "-I", "-c", many)
+    assert crowd.stdout and crowd.stdout.readline() == b"True\n"
+    assert "may not use this gate" in refused(machine.pipe(BOB))
+    assert machine.command(0, "gate", "status")[0] == 0
+
+
+@needs_root
+def test_the_gate_of_the_machine_runs_as_its_account_and_as_nobody_else(machine: SystemBox) -> None:
+    for uid in (0, ALICE):
+        code, said = machine.run(uid, (uid,), sys.executable, "-I", "-m", "sparkgate.gate", "--system")
+        assert code == 1 and "runs as its account sparkgate" in said
+
+
 @pytest.mark.parametrize("what", ["another path", "not listening", "two", "no socket", "of another process"])
 def test_what_is_handed_over_must_be_the_socket_of_this_gate(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
@@ -304,3 +366,45 @@ def test_what_is_handed_over_must_be_the_socket_of_this_gate(
             return
         with pytest.raises(daemon.CannotStart):
             daemon.inherited(path)
+
+
+@needs_root
+def test_an_entry_for_a_host_names_the_gate_of_the_machine(machine: SystemBox) -> None:
+    machine.configure(GIVEN)
+    machine.gate()
+    code, said = machine.command(ALICE, "register", "--print", "openclaw", gids=(ALICE, USERS), HOME=str(machine.root))
+    entry = json.loads(said[said.index("{") : said.rindex("}") + 1])["mcp"]["servers"]["sparksearch"]
+    assert code == 0 and entry["args"][-1] == "--system" and not {"--config", "--env"} & set(entry["args"])
+    host = Host(machine.start(ALICE, (ALICE, USERS), entry["command"], *entry["args"], XDG_STATE_HOME="/tmp/elsewhere"))
+    assert host.initialize()["serverInfo"]["name"] == "sparksearch"
+
+
+RACE = """
+import os, sys
+won = 0
+for _ in range(3000):
+    for swap in (
+        lambda: os.unlink("/run/sparkgate/gate.sock"),
+        lambda: os.symlink("/tmp/elsewhere", "/run/sparkgate/gate.sock"),
+        lambda: os.rename("/tmp/mine", "/run/sparkgate/gate.sock"),
+        lambda: os.rename("/run/sparkgate", "/run/other"),
+        lambda: os.symlink("/tmp", "/run/sparkgate"),
+        lambda: os.rename("/tmp", "/run/sparkgate"),
+    ):
+        try:
+            swap()
+            won += 1
+        except OSError:
+            pass
+print(won)
+"""
+
+
+@needs_root
+def test_no_swap_of_the_path_is_won_while_pipes_connect(machine: SystemBox) -> None:
+    machine.configure(GIVEN)
+    machine.gate()
+    race = machine.start(MALLORY, (MALLORY, USERS), sys.executable, "-I", "-c", RACE)
+    for _ in range(5):
+        assert machine.pipe(ALICE).initialize()["serverInfo"]["name"] == "sparksearch"
+    assert race.communicate()[0] == b"0\n"

@@ -7,14 +7,14 @@ import os
 import pwd
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from sparkgate import access, log
 from sparkgate.access_settings import AccessSettings
 from sparkgate.arguments import TOOLSETS
 from sparkgate.link import Peer
-from sparkgate.policy.audit import Caller, Intent, LogUnavailable
-from sparkgate.services import NotReady, Services
+from sparkgate.policy.audit import Caller
+from sparkgate.refusal_rows import note_refusal
+from sparkgate.services import Services
 from sparkgate.settings import SettingsError, load
 
 NOTE_AGAIN_S = 60.0
@@ -28,11 +28,12 @@ class Admission:
 
     Args:
         services: the configuration and the log.
+        confined: name of the confinement that connections come from; "" outside.
         now_s: a clock that only goes forward.
     """
 
-    def __init__(self, services: Services, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._services, self._now_s = services, now_s
+    def __init__(self, services: Services, confined: str = "", now_s: Callable[[], float] = time.monotonic) -> None:
+        self._services, self._confined, self._now_s = services, confined, now_s
         self._noted: dict[tuple[int, str], float] = {}
 
     def refusal(self, peer: Peer, gids: tuple[int, ...] | None, toolset: str, do: str) -> str:
@@ -57,25 +58,9 @@ class Admission:
             self._noted.clear()
         self._noted[peer.uid, toolset] = now
         log.info("connection_refused", pid=peer.pid, uid=peer.uid, gid=peer.gid, toolset=toolset)
-        with suppress(NotReady, LogUnavailable):
-            egress = self._services.live().egress
-            egress.log.intend(_refused(peer, toolset, str(self._services.config), egress.policy.digest))
-
-
-def _refused(peer: Peer, toolset: str, config: str, policy: str) -> Intent:
-    return Intent(
-        caller=Caller(pid=peer.pid, uid=peer.uid, gid=peer.gid),
-        tool="connect",
-        destination="gate",
-        origin=config,
-        verdict="block",
-        sent="",
-        fields={"toolset": toolset},
-        findings=({"rule": "access", "class": "access", "start": 0, "end": 0},),
-        withheld=(),
-        policy=policy,
-        decision_us=0,
-    )
+        caller = Caller(pid=peer.pid, uid=peer.uid, gid=peer.gid, confined=self._confined)
+        where = {"tool": "connect", "destination": "gate", "origin": str(self._services.config)}
+        note_refusal(self._services, caller, rule="access", fields={"toolset": toolset}, **where)
 
 
 def user_name(uid: int) -> str:

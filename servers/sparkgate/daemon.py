@@ -9,7 +9,7 @@ import stat
 import sys
 from typing import Any
 
-from sparkgate import paths
+from sparkgate import paths, version
 
 ALREADY_RUNNING = 3
 BACKLOG = 128
@@ -34,6 +34,8 @@ def take_lock(config: str) -> int:
     Raises:
         CannotStart: another gate is running, or the folder cannot be used.
     """
+    if paths.means_system() and os.getuid() != paths.system_uid():
+        raise CannotStart(f"the gate of the machine runs as its account {paths.SYSTEM.account} and as nobody else")
     try:
         folder = paths.private_dir(paths.lock_dir())
         lock = os.open(os.path.join(folder, f"{paths.gate_name(config)}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
@@ -141,6 +143,15 @@ def remove_stale(path: str) -> None:
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
         raise CannotStart(f"{path} is not a socket of yours; move it away")
     os.unlink(path)
+
+
+def installed_version() -> str:
+    """The version that a gate would have which is started now: an upgrade exchanges files below a running one."""
+    try:
+        with open(version.__file__, encoding="utf-8") as file:
+            return file.read().partition('__version__ = "')[2].partition('"')[0]
+    except OSError:
+        return version.__version__
 
 
 class Launcher:

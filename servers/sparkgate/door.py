@@ -79,6 +79,9 @@ class House:
         self._welcome()
         self._tell({"event": "open", "doors": sorted(self._listeners)})
         self.loop.run(self._sweep, self._settle)
+        self._told_s = -COUNT_S
+        os.set_blocking(_STDOUT, True)
+        self._settle()
 
     def _permit(self) -> None:
         """Let the guard pass the addresses of all doors, and no other any more."""
@@ -95,6 +98,9 @@ class House:
         def accept() -> None:
             with suppress(OSError):
                 client, _ = self._listeners[name].accept()
+                if name not in self.doors:  # the configuration broke before the first look at it
+                    client.close()
+                    return
                 one = Carried(self, name, client)
                 self._open.add(one)
                 self._count(name, "connections")
@@ -143,6 +149,7 @@ class House:
                 self.doors[name] = replace(door, engine=replace(door.engine, routing=routing))
 
     def _sweep(self) -> None:
+        gc.collect()  # rather now than in the middle of an answer
         for one in list(self._open):
             one.overdue(self.loop.now_s)
 
@@ -241,7 +248,8 @@ def main() -> int:
     line, rest = _first_line()
     if not line:
         return 0
-    gc.freeze()  # what is here stays, and need not be looked through in the middle of a stream
+    gc.disable()
+    gc.freeze()  # what is here stays, and need not be looked through
     try:
         House(line, rest, guard).run()
     except Exception as error:

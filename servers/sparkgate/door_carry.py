@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
@@ -37,7 +36,7 @@ class Carried:
         self.stage: Stage = "reading"
         self._client = client
         client.setblocking(False)
-        self._inner = Channel(house.loop, client.fileno(), self._safe(self._from_client), self._safe(self._flush))
+        self._inner = Channel(house.loop, client.fileno(), self._from_client, self._flush, self._failed)
         self._wire: Wire | None = None
         self._outer: Channel | None = None
         self._reader = RequestReader()
@@ -54,7 +53,10 @@ class Carried:
 
     def begin(self) -> None:
         """Most requests are there with their connection."""
-        self._safe(self._from_client)()
+        try:
+            self._from_client()
+        except Exception as error:
+            self._failed(error)
 
     def _from_client(self) -> None:
         try:
@@ -121,8 +123,8 @@ class Carried:
                 wire = Wire(self._door, self._addresses.pop(0))
             except Lost:
                 continue
-            heard, written = self._safe(self._from_engine), self._safe(self._into_engine)
-            self._wire, self._outer = wire, Channel(self.house.loop, wire.descriptor, heard, written)
+            self._wire = wire
+            self._outer = Channel(self.house.loop, wire.descriptor, self._from_engine, self._into_engine, self._failed)
             self._outer.want(write=True)
             return
         self.refuse(Refused("unreachable"))
@@ -174,8 +176,13 @@ class Carried:
         flow = self._flow
         if flow is None:
             return
+        shown = b""
         try:
-            shown = flow.feed(data) if data else flow.end()
+            if data and flow.copies:
+                self._send(data)
+                flow.note(data)
+            else:
+                shown = flow.feed(data) if data else flow.end()
         except BadAnswer:
             self.refuse(Refused("no_answer"))
             return
@@ -188,11 +195,14 @@ class Carried:
         if flow.strayed:
             self.house.left(self.name, self._model, flow, self._size)
             flow.strayed = False
+        if self.stage == "gone":
+            return
         if flow.ended:
             self._close_outer()
             self.house.carried(self.name)
             self.stage, self._since_s = "leaving", self.house.loop.now_s
-        self._send(shown)
+        if shown or flow.ended:
+            self._send(shown)
 
     # -- to inside
 
@@ -256,17 +266,10 @@ class Carried:
         self.refuse(Refused("locked"))
         return True
 
-    def _safe(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _failed(self, error: Exception) -> None:
         """A fault ends this connection and no other."""
-
-        def safely() -> None:
-            try:
-                work()
-            except Exception as error:
-                self.house.fault(error)
-                self.close()
-
-        return safely
+        self.house.fault(error)
+        self.close()
 
     def _close_outer(self) -> None:
         if self._outer:

@@ -49,13 +49,21 @@ class Loop:
 
 
 class Channel:
-    """One descriptor in the loop; `on_read` and `on_write` are called while it is wanted."""
+    """One descriptor in the loop; `on_read` and `on_write` are called while it is wanted.
+
+    A fault of theirs goes to `on_fault`, and through the loop where there is none.
+    """
 
     def __init__(
-        self, loop: Loop, descriptor: int, on_read: Callable[[], None], on_write: Callable[[], None] = lambda: None
+        self,
+        loop: Loop,
+        descriptor: int,
+        on_read: Callable[[], None],
+        on_write: Callable[[], None] = lambda: None,
+        on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
         self._loop, self._descriptor, self._mask = loop, descriptor, 0
-        self._on_read, self._on_write = on_read, on_write
+        self._on_read, self._on_write, self._on_fault = on_read, on_write, on_fault
 
     def want(self, *, read: bool = False, write: bool = False) -> None:
         mask = (_READ if read else 0) | (_WRITE if write else 0)
@@ -65,7 +73,12 @@ class Channel:
 
     def called(self, events: int) -> None:
         """An end or a fault is seen by reading and by writing; what is not wanted any more is left out."""
-        if events & ~_WRITE and self._mask & _READ:
-            self._on_read()
-        if events & ~_READ and self._mask & _WRITE:
-            self._on_write()
+        try:
+            if events & ~_WRITE and self._mask & _READ:
+                self._on_read()
+            if events & ~_READ and self._mask & _WRITE:
+                self._on_write()
+        except Exception as error:
+            if self._on_fault is None:
+                raise
+            self._on_fault(error)

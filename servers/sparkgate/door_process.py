@@ -52,6 +52,8 @@ class DoorProcess:
         self._process: Process | None = None
         self._sent = b""
         self._starts: list[float] = []
+        self._ending = False
+        self._heard_all = asyncio.Event()
         self.fault = ""
 
     @property
@@ -60,7 +62,7 @@ class DoorProcess:
 
     async def keep_running(self) -> None:
         """Start it, again when it has died, and give up when that happens too often."""
-        while not self.fault:
+        while not self.fault and not self._ending:
             self._starts = [one for one in self._starts if monotonic() - one < STARTS_S]
             if len(self._starts) >= MAX_STARTS:
                 log.error("doors_given_up", starts=MAX_STARTS)
@@ -86,9 +88,17 @@ class DoorProcess:
         return True
 
     async def end(self) -> None:
-        """It ends with its input, or is killed; the listeners are gone afterwards."""
-        await self._end()
+        """It ends with its input, and what it still tells is heard; the listeners are gone afterwards."""
+        self._ending = True
         self._drop()
+        process = self._process
+        if process and process.stdin:
+            process.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await process.wait()
+                    await self._heard_all.wait()
+        await self._end()
 
     def _drop(self) -> None:
         """Without its listener a door refuses connections at once."""
@@ -111,6 +121,7 @@ class DoorProcess:
                 start_new_session=True,
             )
         self._process = process
+        self._heard_all.clear()
         assert process.stdin and process.stdout
         try:
             self._sent = written(self._plan())
@@ -120,8 +131,10 @@ class DoorProcess:
             while line := await process.stdout.readline():
                 await self._take(line)
         finally:
+            self._heard_all.set()
             await self._end()
-            log.error("door_ended", code=process.returncode)
+            if not self._ending:
+                log.error("door_ended", code=process.returncode)
 
     async def _take(self, line: bytes) -> None:
         try:

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 from urllib.parse import urlsplit
 
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.engine_state import status_of
 from sparkgate.engines import ENGINES
 from sparkgate.fleet import authorization
+from sparkgate.identify import Asked, proves
 from sparkgate.policy.guard import Guard, canonical
 from sparkgate.policy.kill_switch import KillSwitch
 from sparkgate.policy.local import LocalDoor, LocalDoorError
@@ -23,17 +25,20 @@ from sparkgate.settings import Settings
 
 BY_NAME = frozenset({"mlx", "exo", "atlas"})
 """Engines that look for a model they do not have wherever its name leads."""
+RESERVED = "gate"
+"""What the listener of the gate itself is called beside those of the doors."""
 HERE = "llama-swap"
 """What llama-swap's own models are reached by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What an engine has told; `kind` is "" while nobody answers."""
+    """What an engine has told, at `told_s` of the monotonic clock; `kind` is "" while nobody answers."""
 
     kind: str = ""
     models: frozenset[str] | None = None
     routes: tuple[RoutedModel, ...] | None = None
+    told_s: float = 0.0
 
 
 def carried(name: str, entry: EngineSettings) -> str:
@@ -41,6 +46,8 @@ def carried(name: str, entry: EngineSettings) -> str:
     parts = urlsplit(entry.url)
     if parts.scheme not in PORTS or not parts.hostname:
         return f"{name}: its url is none of http or https"
+    if name == RESERVED:
+        return f"{name}: an engine with a door needs another name; rename [engines.{name}]"
     return ""
 
 
@@ -56,14 +63,21 @@ def ask(name: str, entry: EngineSettings, guard: Guard | None, switch: KillSwitc
     with LocalDoor([entry.url], entry.timeout_s, ANSWER_BYTES_MAX, guard, headers, switch) as door:
         status = status_of(name, entry, door)
         told = "" if status.engine == "unknown" else status.engine
-        is_router = status.front and told in READERS
-        kind = told if is_router or not entry.engine else entry.engine
+        kind = told if not entry.engine or _is_surely(told, entry, door) else entry.engine
         models = frozenset(model.id for model in status.models or ()) if kind in BY_NAME else None
         routes = None
         if kind in READERS:
             with suppress(LocalDoorError):
                 routes = read_routes(lambda path: door.get(entry.base + path), kind)
-        return Answers(kind, models, routes)
+        return Answers(kind, models, routes, monotonic())
+
+
+def _is_surely(kind: str, entry: EngineSettings, door: LocalDoor) -> bool:
+    """Whether a router answers, whatever it is called in the configuration: by the route that only it has."""
+    proof = ENGINES[kind].proof if kind in READERS else None
+    with suppress(LocalDoorError):
+        return proof is not None and proves(Asked(lambda path: door.get(entry.base + path)), proof)
+    return False
 
 
 async def addresses(entry: EngineSettings, guard: Guard | None) -> tuple[str, ...]:

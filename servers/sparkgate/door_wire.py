@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65_536
 _contexts: list[ssl.SSLContext] = []
+_FOUR, _SIX, _STREAM = int(socket.AF_INET), int(socket.AF_INET6), int(socket.SOCK_STREAM)
 _SHAKING = (errno.EINPROGRESS, errno.EAGAIN)
 
 
@@ -33,8 +34,7 @@ class Wire:
     def __init__(self, door: Door, address: str) -> None:
         self._door, self._tls = door, False
         self.is_open = self.waits_to_read = False
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket: Any = socket.socket(family, socket.SOCK_STREAM)
+        self._socket: Any = socket.socket(_SIX if ":" in address else _FOUR, _STREAM)
         self._again: tuple[type[Exception], ...] = (BlockingIOError,)
         self._socket.setblocking(False)
         try:

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import paths
@@ -46,6 +47,7 @@ class Gate:
         self.path = paths.socket_path(config)
         self.started_at = time.time()
         self.sessions: set[Session] = set()
+        self.guests: Counter[int] = Counter()
         self.doorways: set[Doorway] = set()
         self.retiring = self._left = self.managed = False
         self._locked: Locked | None = None
@@ -206,7 +208,7 @@ class Gate:
             "uptime_s": round(time.time() - self.started_at, 1),
             "socket": self.path,
             "config": self.config,
-            "log": paths.where_it_tells(self.config),
+            "log": paths.log_path(self.config),
             "locked": found.as_json() if (found := self.services.switch.told()) else None,
         }
 
@@ -295,9 +297,9 @@ def _idle_s(config: Any) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """`python -I -m sparkgate.gate [--detach] [--config FILE | --system]`; exit code 3 when a gate runs already."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if "--system" in given:
-        paths.use_system()
-    config = paths.config_path(given[given.index("--config") + 1] if "--config" in given else None)
+    named = given[given.index("--config") + 1] if "--config" in given else None
+    paths.choose("system" if "--system" in given else "" if named else "own", named)
+    config = paths.config_path(named)
     launcher = detach(paths.log_path(config)) if "--detach" in given else Launcher()
     try:
         serve(config, take_lock(config), launcher)

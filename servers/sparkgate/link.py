@@ -47,10 +47,12 @@ def connect(path: str) -> socket.socket:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.setblocking(False)
     try:
-        if paths.means_system() and not paths.is_of_system(os.fstat(folder)):
+        found = os.fstat(folder)
+        if paths.means_system() and not paths.is_of_system(found):
             raise Barred(f"{os.path.dirname(path)} is not the folder of root or of {paths.SYSTEM.account} alone")
         link.connect(paths.short_socket_path(path, folder))
-        if not paths.is_gate_user(uid := peer(link).uid):
+        uid = peer(link).uid
+        if not paths.is_gate_user(uid) and not (paths.means_system() and paths.is_private(found)):
             raise Barred(f"{path} is served by another user ({uid})")
     except PermissionError as error:
         link.close()

@@ -26,6 +26,8 @@ LOOK_S = 0.5
 """How often the configuration and the kill switch are looked at."""
 ASK_S, ASK_UNKNOWN_S, FIRST_ASK_S = 10.0, 2.0, 4.0
 """How often an engine is asked what it is, while it is known and while it is not, and how long an opening waits."""
+KEEP_S = 60.0
+"""How long the routes of a router count that does not tell them any more."""
 CUT_S = 2.0
 """How long a lock waits for the process to have cut its streams."""
 
@@ -116,11 +118,11 @@ class ModelDoors:
 
     async def close(self) -> None:
         """Cut everything and end the process."""
+        if self._process:
+            await self._process.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._process:
-            await self._process.end()
         await asyncio.to_thread(self._rows.settle, now=True)
 
     # -- what is known
@@ -162,8 +164,14 @@ class ModelDoors:
         due = [name for name in self._entries if self._due(name, now_s)]
         told = await asyncio.gather(*(self._asked(name) for name in due))
         for name, answers in zip(due, told, strict=True):
-            self._answers[name] = (monotonic(), answers)
+            self._answers[name] = (monotonic(), self._kept(name, answers))
         await self._settle()
+
+    def _kept(self, name: str, answers: Answers) -> Answers:
+        """What a router has told of late counts while it is too busy to tell it again."""
+        before = self._answers.get(name, (0.0, Answers()))[1]
+        still = before.routes is not None and monotonic() - before.told_s < KEEP_S
+        return before if answers.routes is None and answers.kind == before.kind and still else answers
 
     def _due(self, name: str, now_s: float) -> bool:
         if name not in self._answers:

@@ -69,9 +69,17 @@ def system_stands() -> bool:
 
 
 def is_of_system(folder: os.stat_result) -> bool:
-    """Whether a folder is one of root or of the gate's account, and nobody else may write it."""
+    """Whether a folder is one of root or of the gate's account, and nobody else may write it.
+
+    One of this user's own is as good: at that path root has put it there, or a confinement that this user is in.
+    """
     closed = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return closed and folder.st_uid in (ROOT, system_uid())
+    return closed and folder.st_uid in (ROOT, system_uid(), os.getuid())
+
+
+def is_private(folder: os.stat_result) -> bool:
+    """Whether nobody else can have put anything into a folder: in a confinement the gate's account has no name."""
+    return folder.st_uid == os.getuid() and not folder.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def is_gate_user(uid: int) -> bool:
@@ -108,21 +116,27 @@ def config_path(given: str | None = None) -> str:
 
 
 def state_dir() -> str:
-    if _means_system:
-        return SYSTEM.state
+    return SYSTEM.state if _means_system else own_state_dir()
+
+
+def own_state_dir() -> str:
+    """Of the user, also where the machine's gate is meant."""
     return os.path.join(os.environ.get("XDG_STATE_HOME") or f"{home()}/.local/state", "sparkgate")
 
 
 def runtime_dir() -> str:
-    """The folder of the socket. Hosts that drop XDG_RUNTIME_DIR still find the one systemd made."""
-    if _means_system:
-        return SYSTEM.runtime
+    """The folder of the socket."""
+    return SYSTEM.runtime if _means_system else own_runtime_dir()
+
+
+def own_runtime_dir() -> str:
+    """Of the user. Hosts that drop XDG_RUNTIME_DIR still find the one systemd made."""
     given, made_by_systemd = os.environ.get("XDG_RUNTIME_DIR"), systemd_runtime_dir()
     if given:
         return os.path.join(given, "sparkgate")
     if os.path.isdir(made_by_systemd) and os.stat(made_by_systemd).st_uid == os.getuid():
         return os.path.join(made_by_systemd, "sparkgate")
-    return os.path.join(state_dir(), "run")
+    return os.path.join(own_state_dir(), "run")
 
 
 def systemd_runtime_dir() -> str:
@@ -166,6 +180,9 @@ def socket_path(config: str) -> str:
 
 
 def log_path(config: str) -> str:
+    """The file a gate logs to; the machine's logs to the journal, so that is what shows it."""
+    if _means_system:
+        return f"journalctl --unit={SYSTEM.service}"
     return os.path.join(state_dir(), "logs", f"{gate_name(config)}.log")
 
 

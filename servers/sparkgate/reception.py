@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
 from sparkgate.admission import Admission
+from sparkgate.daemon import installed_version
 from sparkgate.link import Peer, peer, peer_groups
 from sparkgate.policy.audit import Caller
 from sparkgate.refusal_rows import note_refusal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from sparkgate.gate import Gate
 
 MAX_SESSIONS = 256
+MAX_OF_ONE_USER = 64
+"""Connections of one user who is not the gate's own: nobody takes the places of all."""
 HELLO_TIMEOUT_S = 5.0
 CONFINE = "confine"
 """Asked for by a supervisor, not by a host."""
@@ -44,19 +47,23 @@ class Reception:
 
     def __init__(self, gate: Gate, confined: str = "") -> None:
         self._gate, self._confined = gate, confined
-        self._admission = Admission(gate.services)
+        self._admission = Admission(gate.services, confined)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        who = peer(writer.get_extra_info("socket"))
+        self._gate.guests[who.uid] += 1
         try:
-            await self._greet(reader, writer)
+            await self._greet(who, reader, writer)
         except Exception as error:
             log.error("session_fault", **log.describe(error))
         finally:
+            self._gate.guests[who.uid] -= 1
             writer.close()
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = writer.get_extra_info("socket")
-        who = peer(link)
+    async def _greet(self, who: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if who.uid != os.getuid() and self._gate.guests[who.uid] > MAX_OF_ONE_USER:
+            await _say(writer, gate="refused", reason=f"{MAX_OF_ONE_USER} connections of this user are open already")
+            return
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 line, rest = await read_first_line(reader)
@@ -64,7 +71,7 @@ class Reception:
         except (BadHello, TimeoutError) as error:
             await _say(writer, gate="refused", reason=str(error) or "no hello came in time")
             return
-        if refusal := await self._refusal(who, link, hello):
+        if refusal := await self._refusal(who, writer.get_extra_info("socket"), hello):
             await _say(writer, gate="refused", reason=refusal)
         elif self._confined and (hello.toolset == CONFINE or hello.do == "stop"):
             await self._refuse_confined(hello, who, writer)
@@ -87,8 +94,13 @@ class Reception:
         return await asyncio.to_thread(self._admission.refusal, who, peer_groups(link), hello.toolset, hello.do)
 
     def _may_replace(self, who: Peer) -> bool:
-        """Whether a pipe of another version may have this gate end for one of its own."""
-        return who.uid == os.getuid() and not self._gate.managed and not self._confined
+        """Whether a pipe of another version may have this gate end for one of its own.
+
+        systemd would start this one again, unless another version lies in its place since.
+        """
+        if self._confined or self._gate.managed:
+            return not self._confined and installed_version() != __version__
+        return who.uid == os.getuid()
 
     async def _refuse_confined(self, hello: Hello, who: Peer, writer: asyncio.StreamWriter) -> None:
         what = "end the gate" if hello.do == "stop" else "confine another"

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from sparkgate.clients.command_table import CommandTable
+from sparkgate.clients.command_table import WORDS, CommandTable
 from sparkgate.clients.which_gate import settle
 from sparkgate.version import __version__
 
@@ -48,7 +48,7 @@ def main(context: click.Context, gate: str | None) -> None:
       sparkgate register --print hermes  the entry for your agent's configuration
     """
     os.umask(0o077)
-    settle(gate or "", context.invoked_subcommand or "", context.args)
+    settle(gate or "", context.invoked_subcommand or "", context.meta[WORDS])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+WORDS = "sparkgate.words"
+"""Where a context keeps the whole command line, which click gives away word by word."""
+
 
 class CommandTable(click.Group):
     """A group that imports a command only when it is needed.
@@ -19,6 +22,10 @@ class CommandTable(click.Group):
     def __init__(self, *args: Any, table: Mapping[str, str], **more: Any) -> None:
         super().__init__(*args, **more)
         self._table = table
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta.setdefault(WORDS, list(args))
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._table)

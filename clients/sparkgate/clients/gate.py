@@ -74,6 +74,8 @@ def status(config_file: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    if found.get("gate") == "refused":
+        fail(found["reason"])
     if found["locked"]:
         found["locked"] = ", ".join(filter(None, (found["locked"][name] for name in ("by", "since", "reason"))))
     table = Table(show_header=False, box=None)

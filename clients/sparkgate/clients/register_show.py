@@ -54,7 +54,10 @@ def _show_doors(out: Console, report: Report) -> None:
             said = f" {door['state']}: {door['what']}{way_out}"
             out.print(Text.assemble("  door ", (door["code"], "yellow"), said), soft_wrap=True)
     if confined := [door["code"] for door in report.doors if door["confine"]]:
-        out.print(Text(f"  only confinement of the host closes: {', '.join(confined)} (sparkgate confine)", style="dim"), soft_wrap=True)
+        out.print(
+            Text(f"  only confinement of the host closes: {', '.join(confined)} (sparkgate confine)", style="dim"),
+            soft_wrap=True,
+        )
 
 
 def show_result(report: Report) -> None:

@@ -10,9 +10,9 @@ from itertools import pairwise
 from sparkgate import paths
 from sparkgate.clients.output import fail
 
-ON_FILES = frozenset({"audit", "config", "engine", "policy", "searxng", "gate lock", "gate unlock"})
-"""Commands that read and write the files of a gate themselves; the others ask it by its socket."""
-AS_ITS_USER = ON_FILES | {"bench", "search"}
+ON_FILES = frozenset({"audit", "config", "engine", "policy", "searxng"})
+"""Commands that read and write the files of a gate themselves; others ask it by its socket."""
+GATE_ON_FILES = frozenset({"lock", "run", "unlock"})
 ALWAYS_OWN = "tour"
 """What it makes is thrown away."""
 NO_ACCOUNT = (
@@ -24,7 +24,7 @@ NOT_YOURS = (
 )
 
 
-def settle(asked: str, command: str, arguments: Sequence[str]) -> None:
+def settle(asked: str, command: str, words: Sequence[str]) -> None:
     """Let this process mean the gate that is asked for, else the one that `paths.choose` finds.
 
     Root works on the files of the machine's gate as its account: a file that root made there, the gate could not use.
@@ -32,24 +32,30 @@ def settle(asked: str, command: str, arguments: Sequence[str]) -> None:
     Args:
         asked: "system", "own" or "".
         command: name of the command that is to run.
-        arguments: what follows it.
+        words: the command line behind `sparkgate`.
     """
-    paths.choose("own" if command == ALWAYS_OWN else asked, _config_in(arguments))
-    if command == "gate" and arguments:
-        command = f"{command} {arguments[0]}"
-    if not paths.means_system() or command not in AS_ITS_USER:
+    after = list(words[words.index(command) + 1 :]) if command in words else []
+    paths.choose("own" if command == ALWAYS_OWN else asked, _config_in(after))
+    on_files = _works_on_files(command, after[0] if after else "")
+    if not paths.means_system() or not (on_files or command in ("bench", "search")) or {"-h", "--help"} & set(after):
         return
     account = paths.system_uid()
     if account is None:
         fail(NO_ACCOUNT)
     if os.geteuid() == paths.ROOT:
         _become(pwd.getpwuid(account))
-    elif command in ON_FILES and os.geteuid() != account:
-        fail(NOT_YOURS.format(command=command))
+    elif on_files and os.geteuid() != account:
+        fail(NOT_YOURS.format(command=f"{command} {after[0]}" if command == "gate" else command))
 
 
-def _config_in(arguments: Sequence[str]) -> str | None:
-    for word, after in pairwise([*arguments, ""]):
+def _works_on_files(command: str, verb: str) -> bool:
+    if command == "gate":
+        return verb in GATE_ON_FILES
+    return command in ON_FILES or (command == "bench" and verb != "run")
+
+
+def _config_in(words: Sequence[str]) -> str | None:
+    for word, after in pairwise([*words, ""]):
         if word == "--config" or word.startswith("--config="):
             return word.partition("=")[2] or after
     return None

@@ -105,6 +105,8 @@ class Guard:
         """`None` is not asked here: it is sendmsg on a socket that is connected, and so was judged, already."""
         if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
             return False
+        if (address[0], address[1]) in self._open:  # spelt as it is kept, which is most of the time
+            return True
         try:
             return (canonical(address[0]), address[1]) in self._open
         except ValueError:

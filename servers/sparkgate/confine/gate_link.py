@@ -10,10 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from sparkgate import paths
-from sparkgate.link import connect, hello
-from sparkgate.starter import Starter
+from sparkgate.link import Barred, connect, hello
+from sparkgate.starter import starter_of
 
-WAIT_S = 20.0
 STEP_S = 0.05
 ANSWER_S = 15.0
 FINISH_S = 3.0
@@ -114,19 +113,23 @@ class GateLink:
         self._socket = None
 
     def _connected(self) -> socket.socket:
-        starter, path, until = Starter(self.config), paths.socket_path(self.config), time.monotonic() + WAIT_S
+        starter, path = starter_of(self.config), paths.socket_path(self.config)
+        until, told = time.monotonic() + starter.patience_s, paths.where_it_tells(self.config)
         try:
             while time.monotonic() < until:
+                problem = ""
                 try:
                     return connect(path)
-                except BlockingIOError:
-                    problem = ""
+                except Barred as error:
+                    raise GateRefused(str(error)) from error
+                except BlockingIOError:  # somebody listens and is too busy to accept
+                    pass
                 except OSError:
                     problem = starter.tick()
                 if problem:
-                    raise GateRefused(f"no gate: {problem}; see {paths.log_path(self.config)}")
+                    raise GateRefused(f"no gate: {problem}; see {told}")
                 time.sleep(STEP_S)
-            raise GateRefused(f"no gate answered within {WAIT_S:.0f} s; see {paths.log_path(self.config)}")
+            raise GateRefused(f"no gate answered within {starter.patience_s:.0f} s; see {told}")
         finally:
             starter.release()
 

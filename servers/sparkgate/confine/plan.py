@@ -36,6 +36,7 @@ class Plan:
         config: path of the configuration whose gate is the one door.
         socket: where that gate's socket is, outside and inside.
         shared: sockets of others that may be connected to, paths.
+        system: the gate is that of the machine.
         best_effort: go on with a wall that cannot be closed, and say so.
         wall: who makes the namespaces; None for whoever can.
     """
@@ -47,6 +48,7 @@ class Plan:
     config: str
     socket: str
     shared: tuple[str, ...] = ()
+    system: bool = False
     best_effort: bool = False
     wall: Wall | None = None
     notes: tuple[str, ...] = field(default=())

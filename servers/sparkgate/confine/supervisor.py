@@ -234,12 +234,12 @@ def _listen(folder: str, name: str) -> int:
 
 def folder_of(pid: int) -> str:
     """Where the sockets of a confinement lie outside; the number is that of its supervisor."""
-    return os.path.join(paths.runtime_dir(), "confined", str(pid))
+    return os.path.join(paths.own_runtime_dir(), "confined", str(pid))
 
 
 def made_folder(pid: int) -> tuple[str, int]:
     """A new folder and the lock that keeps it; those of supervisors that were killed are taken away."""
-    above = paths.private_dir(os.path.join(paths.private_dir(paths.runtime_dir()), "confined"))
+    above = paths.private_dir(os.path.join(paths.private_dir(paths.own_runtime_dir()), "confined"))
     for name in os.listdir(above):
         _remove_unless_held(os.path.join(above, name))
     folder = paths.private_dir(folder_of(pid))
@@ -266,6 +266,8 @@ def _remove_unless_held(folder: str) -> None:
 def main() -> int:
     with os.fdopen(int(sys.argv[1]), "rb") as told:
         plan = loaded(told.read())
+    if plan.system:
+        paths.use_system()
     for note in plan.notes:
         sys.stderr.write(f"sparkgate: {note}\n")
     try:

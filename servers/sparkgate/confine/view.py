@@ -37,7 +37,7 @@ class Wish:
         folder: where the command starts.
         write: folders and files that it may change.
         read: what it may read although it would be hidden.
-        needed: what our own part inside is made of: interpreter and modules.
+        needed: interpreter and modules, which run inside as well as outside, and in the gate.
         ours: configuration and state of the gate, and whatever else of it is to be absent.
         socket: path of the gate's socket.
         socket_folder: what lies where the socket's folder was.
@@ -96,7 +96,7 @@ def _refuse_over(path: str, wish: Wish) -> None:
     """Who may write a folder may put another in the place of any folder below it, mounted over or not."""
     if not os.path.exists(path):
         raise BadView(f"{path} is not there, so it cannot be written; make it first")
-    for kept in (*wish.ours, os.path.dirname(wish.socket)):
+    for kept in (*wish.ours, *wish.needed, os.path.dirname(wish.socket)):
         if _holds(path, kept) or _holds(kept, path):
             raise BadView(
                 f"{path} cannot be written inside: sparkgate's own {kept} is in the way; choose a folder below"

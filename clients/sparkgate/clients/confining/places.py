@@ -34,10 +34,11 @@ def host_folders(program: str) -> Iterator[str]:
 def own_files(config: str, settings: Settings) -> Iterator[str]:
     """What of sparkgate's is to be absent: rules, log, keys, and the files of credentials that the settings name.
 
-    Its folders are made where they are missing: one that came later would be in sight.
+    The user's own folders are made where they are missing: one that came later would be in sight.
     """
-    for folder in (os.path.dirname(config), paths.state_dir()):
-        if not os.path.lexists(folder) and not paths.means_system():
+    yield from (os.path.dirname(config), paths.state_dir())
+    for folder in (f"{paths.own_config_home()}/sparkgate", paths.own_state_dir()):
+        if not os.path.lexists(folder):
             paths.private_dir(folder)
         yield folder
     named = (settings.searxng.auth_file, settings.audit.head_file, *(one.key_file for one in settings.engines.values()))

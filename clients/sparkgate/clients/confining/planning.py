@@ -51,6 +51,7 @@ def planned(
         config=config,
         socket=wish.socket,
         shared=tuple(sockets),
+        system=paths.means_system(),
         best_effort=best_effort,
         wall=wall,
         notes=(note,) if note else (),

@@ -166,7 +166,7 @@ class Record:
 
 
 def default_file() -> Path:
-    return Path(paths.state_dir()) / "registrations.json"
+    return Path(paths.own_state_dir()) / "registrations.json"
 
 
 def load(file: Path) -> Record:

@@ -54,6 +54,15 @@ class Flow:
             return self._begun(self.head) + self._body(rest)
         return self._body(data)
 
+    @property
+    def copies(self) -> bool:
+        """Whether what comes now is shown as it is: it may be sent first, and told to `note` then."""
+        return self.shown and self._error is None
+
+    def note(self, data: bytes) -> None:
+        """Keep the books of what was sent as it came. Raises BadAnswer."""
+        self._frame(data)
+
     def end(self) -> bytes:
         """What the client gets at the end of the connection. Raises as `feed` does."""
         if self.head is None:

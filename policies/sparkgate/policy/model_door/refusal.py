@@ -82,7 +82,9 @@ RULES: Mapping[str, Rule] = {
         503, "what answers at {door} is not known; start it, or let the operator set its engine", False
     ),
     "routes_unknown": Rule(
-        503, "{door} does not tell where it sends requests; the operator starts it, or gives it a key_file", False
+        503,
+        "{door} does not tell where it sends requests; the operator starts it, gives it a key_file, or sets its engine",
+        False,
     ),
     "unreachable": Rule(502, "{door} cannot be reached; engine_status tells how it is", False),
     "no_answer": Rule(502, "{door} ended the connection without an answer, or its answer is no HTTP", False),
