@@ -62,6 +62,51 @@ def terminal(_: None) -> dict[str, str]:
     return {"push": found, "size": outcome(lambda: os.get_terminal_size(ours))}
 
 
+def set_user_id(folder: str) -> dict[str, str]:
+    """Every way to make a file that runs as its owner; none of them may leave one in the folder."""
+    os.chdir(folder)
+    mode, made = 0o4755, os.O_CREAT | os.O_WRONLY
+    for name in ("by-name", "by-handle", "from-here", "not-followed"):
+        Path(name).touch()
+    here, handle = os.open(".", os.O_RDONLY), os.open("by-handle", os.O_RDONLY)
+    ways: dict[str, Callable[[], Any]] = {
+        "chmod": lambda: Path("by-name").chmod(mode),
+        "fchmod": lambda: os.fchmod(handle, mode),
+        "fchmodat": lambda: os.chmod("from-here", mode, dir_fd=here),
+        "lchmod": lambda: raw(LIBC.fchmodat, here, b"not-followed", mode, 0x100),
+        "open": lambda: raw(LIBC.open, b"opened", made, mode),
+        "openat": lambda: os.open("opened-at", made, mode, dir_fd=here),
+        "unnamed": lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, mode),
+        "creat": lambda: raw(LIBC.creat, b"created", mode),
+        "mknod": lambda: os.mknod("node", mode | 0o100000),
+        "mknodat": lambda: os.mknod("node-at", mode | 0o100000, dir_fd=here),
+    }
+    return {name: outcome(way) for name, way in ways.items()}
+
+
+def raw(function: Callable[..., int], *arguments: int | bytes) -> None:
+    if function(*arguments) == -1:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+MODES = """
+umask 022; touch plain; chmod 0755 plain; mkdir shared; chmod g+s shared; mkdir shared/below; mkdir -m 2775 of_group
+mkfifo -m 600 pipe; install -m 755 plain installed; install -d -m 2750 folder; cp -p plain copied; ln copied linked
+mkdir out; tar -cf all.tar plain shared pipe; tar -C out -xpf all.tar; chmod 1777 out
+if command -v git; then git init -q --shared of_git; else mkdir -p -m 2775 of_git/.git/objects; fi
+"""
+
+
+def modes(folder: str) -> dict[str, str]:
+    """Modes that programs give to files and folders all day."""
+    subprocess.run(["sh", "-ec", MODES], cwd=folder, env={"PATH": os.environ["PATH"], "HOME": folder}, check=True)
+    return {
+        str(path.relative_to(folder)): f"{path.stat().st_mode & 0o7777:o}"
+        for path in sorted(Path(folder).rglob("*"))
+        if ".git" not in path.parts or path.name == "objects"
+    }
+
+
 def squared(number: int) -> int:
     return number * number
 

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import re
+import stat
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from confined_box import USERS, case, confined, interpreter
+from confined_box import USERS, case, case_command, confined, interpreter, open_folder
 
 from sparkgate.confine import seccomp
 from sparkgate.confine.seccomp import RULES, Condition, Instruction, Rule, program
@@ -220,6 +221,42 @@ def test_sockets_are_local_streams_or_end_at_loopback_and_nothing_else(uid: int 
 @pytest.mark.parametrize("uid", USERS)
 def test_characters_cannot_be_pushed_into_a_terminal_which_otherwise_works(uid: int | None) -> None:
     assert case(uid, "terminal")[0] == {"push": "EPERM", "size": "done"}
+
+
+WAYS_TO_SET_USER_ID = {
+    *("chmod", "fchmod", "fchmodat", "lchmod", "open", "openat", "unnamed", "creat", "mknod", "mknodat")
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+@pytest.mark.parametrize("uid", USERS)
+def test_no_way_leaves_a_program_that_runs_as_its_owner(uid: int | None) -> None:
+    with open_folder() as folder:
+        assert case(uid, "set_user_id", str(folder))[0] == dict.fromkeys(WAYS_TO_SET_USER_ID, "EPERM")
+        assert not any(path.stat().st_mode & stat.S_ISUID for path in folder.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_each_of_these_ways_leaves_one_where_nothing_is_confined() -> None:
+    with open_folder() as folder:
+        given = json.dumps(str(folder))
+        ran = subprocess.run(case_command(None, "set_user_id"), input=given, capture_output=True, text=True)
+        assert json.loads(ran.stdout) == dict.fromkeys(WAYS_TO_SET_USER_ID, "done"), ran.stderr
+        assert all(path.stat().st_mode & stat.S_ISUID for path in folder.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+@pytest.mark.parametrize("uid", USERS)
+def test_every_other_mode_can_be_given(uid: int | None) -> None:
+    with open_folder() as folder:
+        found, _ = case(uid, "modes", str(folder))
+    plain, shared, pipe = "755", "2755", "600"
+    assert {name: mode for name, mode in found.items() if not name.endswith((".tar", ".git"))} == {
+        **{"plain": plain, "installed": plain, "copied": plain, "linked": plain, "out/plain": plain},
+        **{"shared": shared, "shared/below": shared, "out/shared": shared, "out/shared/below": shared},
+        **{"pipe": pipe, "out/pipe": pipe, "of_group": "2775", "folder": "2750", "out": "1777"},
+        **{"of_git": found["of_git"], "of_git/.git/objects": "2775"},
+    }
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux")

@@ -13,7 +13,7 @@ from sparkgate.access_settings import AccessSettings
 from sparkgate.arguments import TOOLSETS
 from sparkgate.link import Peer
 from sparkgate.policy.audit import Caller
-from sparkgate.refusal_rows import note_refusal
+from sparkgate.refusal_rows import About, note
 from sparkgate.services import Services
 from sparkgate.settings import SettingsError, load
 
@@ -59,8 +59,8 @@ class Admission:
         self._noted[peer.uid, toolset] = now
         log.info("connection_refused", pid=peer.pid, uid=peer.uid, gid=peer.gid, toolset=toolset)
         caller = Caller(pid=peer.pid, uid=peer.uid, gid=peer.gid, confined=self._confined)
-        where = {"tool": "connect", "destination": "gate", "origin": str(self._services.config)}
-        note_refusal(self._services, caller, rule="access", fields={"toolset": toolset}, **where)
+        about = About("connect", "gate", str(self._services.config))
+        note(self._services, caller, about, "access", fields={"toolset": toolset})
 
 
 def user_name(uid: int) -> str:

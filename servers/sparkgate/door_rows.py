@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from sparkgate import log
-from sparkgate.policy.audit import Caller, Intent, LogUnavailable, Outcome
-from sparkgate.services import NotReady, Services
+from sparkgate.policy.audit import Caller, Outcome
+from sparkgate.refusal_rows import About, note
+from sparkgate.services import Services
 
 TOOL, DESTINATION = "model_door", "engine"
 ROWS_PER_MINUTE = 30
@@ -58,23 +58,8 @@ class Rows:
         self, rule: str, origin: str, verdict: str, fields: Mapping[str, str], outcome: Outcome | None = None
     ) -> None:
         """What was refused stays so where the log cannot be had."""
-        with suppress(NotReady, LogUnavailable):
-            egress = self._services.live().egress
-            intent = Intent(
-                caller=self._caller,
-                tool=TOOL,
-                destination=DESTINATION,
-                origin=origin,
-                verdict=verdict,
-                sent="",
-                fields=fields,
-                findings=({"rule": rule, "class": TOOL, "start": 0, "end": 0},),
-                withheld=(),
-                policy=egress.policy.digest,
-                decision_us=0,
-            )
-            row = egress.log.intend(intent)
-            if outcome:
-                egress.log.close(row, outcome)
-            return
-        log.error("door_row_lost", rule=rule)
+        about = About(TOOL, DESTINATION, origin)
+        if not note(
+            self._services, self._caller, about, rule, cls=TOOL, verdict=verdict, fields=fields, outcome=outcome
+        ):
+            log.error("door_row_lost", rule=rule)

@@ -25,8 +25,6 @@ from sparkgate.settings import Settings
 
 BY_NAME = frozenset({"mlx", "exo", "atlas"})
 """Engines that look for a model they do not have wherever its name leads."""
-RESERVED = "gate"
-"""What the listener of the gate itself is called beside those of the doors."""
 HERE = "llama-swap"
 """What llama-swap's own models are reached by."""
 
@@ -46,8 +44,6 @@ def carried(name: str, entry: EngineSettings) -> str:
     parts = urlsplit(entry.url)
     if parts.scheme not in PORTS or not parts.hostname:
         return f"{name}: its url is none of http or https"
-    if name == RESERVED:
-        return f"{name}: an engine with a door needs another name; rename [engines.{name}]"
     return ""
 
 

@@ -13,32 +13,30 @@ import os
 import re
 import select
 import socket
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
 from sparkgate.daemon import KEEP_SOCKET_FILE
 from sparkgate.model_doors import ModelDoors
 from sparkgate.policy.audit import Caller
-from sparkgate.refusal_rows import note_refusal
+from sparkgate.refusal_rows import About, LimitedRows
 from sparkgate.services import Services
+from sparkgate.used_here import used_here
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-GATE = "gate"
+GATE = ".gate"
+"""Name of the listener that is no engine's."""
 HAND_S = 15.0
 MAX_BYTES = 65_536
 MAX_LISTENERS = 64
 REFUSAL = re.compile(r"[a-z_]{1,40}")
 """Name of what a supervisor says was refused, which becomes a row."""
-NOTE_AGAIN_S = 1.0
-"""How often the same becomes a row: who is refused in a loop must not push others out of the log."""
 BACKLOG = 128
 
 
@@ -58,10 +56,10 @@ class Doorway:
     def __init__(self, services: Services, caller: Caller, connected: Connected) -> None:
         self._services, self._caller, self._connected = services, caller, connected
         self._doors = ModelDoors(services, caller)
+        self._names: tuple[str, ...] = ()
         self._server: asyncio.Server | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._counts: Counter[str] = Counter()
-        self._noted_s = -NOTE_AGAIN_S
+        self._rows = LimitedRows(services, About("confine", "confinement", ""))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until the other side closes. Raises NoListeners."""
@@ -85,6 +83,12 @@ class Doorway:
             await self._close()
             log.info("confinement_closed", name=self._caller.confined)
 
+    def status(self) -> dict[str, Any]:
+        """Who it is, and what its doors have carried and refused."""
+        who, counts = self._caller, self._doors.counts
+        doors = {name: dict(counts.get(name, {})) for name in self._names}
+        return {"name": who.confined, "pid": who.pid, "uid": who.uid, "doors": doors}
+
     async def retire(self) -> None:
         """Serve no new connection, and have the supervisor give its listeners to the next gate."""
         if self._server:
@@ -98,20 +102,22 @@ class Doorway:
         assert isinstance(transport, asyncio.ReadTransport)
         transport.pause_reading()
         offered = [{"name": one.name, "port": one.port, "engine": one.engine} for one in self._doors.offered()]
-        await self._say(gate="ready", doors=offered)
+        uses = await asyncio.to_thread(used_here, self._services.config)
+        await self._say(gate="ready", doors=offered, refused=self._doors.refused(), uses=uses)
         with writer.get_extra_info("socket").dup() as link:
             told = await asyncio.to_thread(_received, link)
         transport.resume_reading()
         return told
 
     async def _open(self, handed: dict[str, int]) -> None:
-        if GATE not in handed or not set(handed) <= {GATE, *(one.name for one in self._doors.offered())}:
-            raise NoListeners("these listeners are not those of the doors")
+        if GATE not in handed:
+            raise NoListeners("the listener of the gate is missing")
         listener = _unix_listener(handed.pop(GATE))
         self._server = await asyncio.start_unix_server(
             self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         doors = dict(handed)
+        self._names = tuple(doors)
         handed.clear()
         await self._doors.open(doors)
 
@@ -121,20 +127,12 @@ class Doorway:
         except (ValueError, KeyError, TypeError):
             return
         if REFUSAL.fullmatch(what):
-            self._counts[what] += 1
-        if monotonic() - self._noted_s >= NOTE_AGAIN_S:
-            await asyncio.to_thread(self._note)
-
-    def _note(self) -> None:
-        counts, self._counts, self._noted_s = self._counts, Counter(), monotonic()
-        of = {"tool": "confine", "destination": "confinement", "origin": ""}
-        for rule, count in counts.items():
-            note_refusal(self._services, self._caller, rule=rule, fields={"count": str(count)}, **of)
+            await self._rows.add(self._caller, what)
 
     async def _close(self) -> None:
         if self._server:
             self._server.close()
-        await asyncio.to_thread(self._note)
+        await self._rows.flush()
         await self._doors.close()
 
     async def _say(self, **message: Any) -> None:

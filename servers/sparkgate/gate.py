@@ -202,7 +202,7 @@ class Gate:
             "pid": os.getpid(),
             "version": __version__,
             "sessions": len(self.sessions),
-            "confinements": len(self.doorways),
+            "confinements": [one.status() for one in self.doorways],
             "calls": sum(session.calls for session in self.sessions),
             "jobs": self.services.running,
             "uptime_s": round(time.time() - self.started_at, 1),

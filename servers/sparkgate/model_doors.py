@@ -56,6 +56,7 @@ class ModelDoors:
         self._doors: dict[str, Door] = {}
         self._entries: dict[str, EngineSettings] = {}
         self._answers: dict[str, tuple[float, Answers]] = {}
+        self._doubted: set[str] = set()
         self._closed: dict[str, set[str]] = {}
         self._seen: dict[str, object] = {}
         self._stamp: object = None
@@ -162,6 +163,7 @@ class ModelDoors:
         """Ask those whose answers are old, all at the same time."""
         now_s = monotonic()
         due = [name for name in self._entries if self._due(name, now_s)]
+        self._doubted.clear()
         told = await asyncio.gather(*(self._asked(name) for name in due))
         for name, answers in zip(due, told, strict=True):
             self._answers[name] = (monotonic(), self._kept(name, answers))
@@ -174,7 +176,7 @@ class ModelDoors:
         return before if answers.routes is None and answers.kind == before.kind and still else answers
 
     def _due(self, name: str, now_s: float) -> bool:
-        if name not in self._answers:
+        if name not in self._answers or name in self._doubted:
             return True
         at_s, answers = self._answers[name]
         needs_more = not answers.kind or (is_router(answers.kind) and answers.routes is None)
@@ -274,7 +276,7 @@ class ModelDoors:
         name = event["door"]
         if self._entries.get(name, EngineSettings()).stays_home:
             self._closed.setdefault(name, set()).add(event["model"] or ALL)
-        self._answers.pop(name, None)
+        self._doubted.add(name)
         await asyncio.to_thread(self._rows.left, self._url(name), event)
         self._wake.set()
 

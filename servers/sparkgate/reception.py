@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import secrets
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
@@ -15,7 +14,7 @@ from sparkgate.admission import Admission
 from sparkgate.daemon import installed_version
 from sparkgate.link import Peer, peer, peer_groups
 from sparkgate.policy.audit import Caller
-from sparkgate.refusal_rows import note_refusal
+from sparkgate.refusal_rows import About, LimitedRows
 from sparkgate.session import BadHello, Hello, HostLines, Session, read_first_line, read_hello
 from sparkgate.version import __version__
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 MAX_SESSIONS = 256
 MAX_OF_ONE_USER = 64
 """Connections of one user who is not the gate's own: nobody takes the places of all."""
+MAX_OF_ONE_CONFINEMENT = 64
+"""The same for what is confined, whoever started it."""
 HELLO_TIMEOUT_S = 5.0
 CONFINE = "confine"
 """Asked for by a supervisor, not by a host."""
@@ -48,21 +49,29 @@ class Reception:
     def __init__(self, gate: Gate, confined: str = "") -> None:
         self._gate, self._confined = gate, confined
         self._admission = Admission(gate.services, confined)
+        self._rows = LimitedRows(gate.services, About("connect", "gate", gate.config))
+        self._open = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who = peer(writer.get_extra_info("socket"))
         self._gate.guests[who.uid] += 1
+        self._open += 1
         try:
             await self._greet(who, reader, writer)
         except Exception as error:
             log.error("session_fault", **log.describe(error))
         finally:
             self._gate.guests[who.uid] -= 1
+            self._open -= 1
             writer.close()
 
+    async def close(self) -> None:
+        """Write to the log what was refused and is not written yet."""
+        await self._rows.flush()
+
     async def _greet(self, who: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if who.uid != os.getuid() and self._gate.guests[who.uid] > MAX_OF_ONE_USER:
-            await _say(writer, gate="refused", reason=f"{MAX_OF_ONE_USER} connections of this user are open already")
+        if crowd := self._crowd(who):
+            await _say(writer, gate="refused", reason=f"{crowd} are open already; close one of them first")
             return
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
@@ -87,6 +96,14 @@ class Reception:
         else:
             await self._serve(hello, who, reader, writer, rest)
 
+    def _crowd(self, who: Peer) -> str:
+        """Which connections are too many with this one; "" when none are."""
+        if self._confined and self._open > MAX_OF_ONE_CONFINEMENT:
+            return f"{MAX_OF_ONE_CONFINEMENT} connections of this confinement"
+        if who.uid != os.getuid() and self._gate.guests[who.uid] > MAX_OF_ONE_USER:
+            return f"{MAX_OF_ONE_USER} connections of this user"
+        return ""
+
     async def _refusal(self, who: Peer, link: Any, hello: Hello) -> str:
         """Why another user may not have what it asks for; "" when it may, and for the gate's own user."""
         if who.uid == os.getuid():
@@ -104,9 +121,7 @@ class Reception:
 
     async def _refuse_confined(self, hello: Hello, who: Peer, writer: asyncio.StreamWriter) -> None:
         what = "end the gate" if hello.do == "stop" else "confine another"
-        of = {"tool": "connect", "destination": "gate", "origin": self._gate.config, "rule": "confined"}
-        caller = _caller(who, hello, "-", "", self._confined)
-        await asyncio.to_thread(partial(note_refusal, self._gate.services, caller, fields={"tried": what}, **of))
+        await self._rows.add(_caller(who, hello, "-", "", self._confined), "confined", what)
         await _say(writer, gate="refused", reason=f"a confined command cannot {what}")
 
     async def _control(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
@@ -150,13 +165,15 @@ class Reception:
 
         name = hello.confinement if hello.confinement.isalnum() else secrets.token_hex(4)
         caller = _caller(who, hello, hello.toolset, "", name)
-        doorway = Doorway(self._gate.services, caller, Reception(self._gate, name).connected)
+        within = Reception(self._gate, name)
+        doorway = Doorway(self._gate.services, caller, within.connected)
         self._gate.doorways.add(doorway)
         try:
             await doorway.serve(reader, writer)
         except NoListeners as error:
             await _say(writer, gate="refused", reason=str(error))
         finally:
+            await within.close()
             self._gate.doorways.discard(doorway)
             self._gate.stir()
 

@@ -2,37 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
-from sparkgate.policy.audit import Caller, Intent, LogUnavailable
+from sparkgate.policy.audit import Caller, Intent, LogUnavailable, Outcome
 from sparkgate.services import NotReady, Services
 
+AGAIN_S = 1.0
+"""How often the same becomes a row: who is refused in a loop must not push others out of the log."""
 
-def note_refusal(
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a row is about: the tool, the class of destination, and where that is."""
+
+    tool: str
+    destination: str
+    origin: str
+
+
+class LimitedRows:
+    """Rows of what one confinement was refused: of each kind at most one in `AGAIN_S`, with how often it was.
+
+    Args:
+        services: the log.
+        about: of each row.
+        now_s: a clock that only goes forward.
+    """
+
+    def __init__(self, services: Services, about: About, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._services, self._about, self._now_s = services, about, now_s
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._callers: dict[tuple[str, str], Caller] = {}
+        self._written_s = -AGAIN_S
+
+    async def add(self, caller: Caller, rule: str, tried: str = "") -> None:
+        """Count a refusal by `rule`, of what was `tried`, in a constant of ours. The row has the latest caller."""
+        self._counts[rule, tried] += 1
+        self._callers[rule, tried] = caller
+        if self._now_s() - self._written_s >= AGAIN_S:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what is counted and not written yet. Who is cut off in it leaves it to a thread, which goes on."""
+        counts, callers = self._counts, self._callers
+        self._counts, self._callers, self._written_s = Counter(), {}, self._now_s()
+        await asyncio.to_thread(self._write, counts, callers)
+
+    def _write(self, counts: Mapping[tuple[str, str], int], callers: Mapping[tuple[str, str], Caller]) -> None:
+        for (rule, tried), count in counts.items():
+            fields = {"count": str(count)} | ({"tried": tried} if tried else {})
+            note(self._services, callers[rule, tried], self._about, rule, fields=fields)
+
+
+def note(
     services: Services,
     caller: Caller,
-    *,
-    tool: str,
-    destination: str,
-    origin: str,
+    about: About,
     rule: str,
+    *,
+    cls: str = "access",
+    verdict: str = "block",
     fields: Mapping[str, str] | None = None,
-) -> None:
-    """Write that `rule` refused something, where the log can be had. Blocks: not for the loop."""
+    outcome: Outcome | None = None,
+) -> bool:
+    """Write a row of `rule` with no text in it, where the log can be had; whether it could be. Not for the loop."""
     with suppress(NotReady, LogUnavailable):
         egress = services.live().egress
         intent = Intent(
             caller=caller,
-            tool=tool,
-            destination=destination,
-            origin=origin,
-            verdict="block",
+            tool=about.tool,
+            destination=about.destination,
+            origin=about.origin,
+            verdict=verdict,
             sent="",
             fields=dict(fields or {}),
-            findings=({"rule": rule, "class": "access", "start": 0, "end": 0},),
+            findings=({"rule": rule, "class": cls, "start": 0, "end": 0},),
             withheld=(),
             policy=egress.policy.digest,
             decision_us=0,
         )
-        egress.log.intend(intent)
+        row = egress.log.intend(intent)
+        if outcome:
+            egress.log.close(row, outcome)
+        return True
+    return False

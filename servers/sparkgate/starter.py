@@ -120,4 +120,7 @@ class Starter:
 
 def gate_environment() -> dict[str, str]:
     """The environment a gate is started with, from this process's own."""
-    return {name: value for name, value in os.environ.items() if name in KEPT_ENVIRONMENT or name.startswith("XDG_")}
+    kept = {name: value for name, value in os.environ.items() if name in KEPT_ENVIRONMENT or name.startswith("XDG_")}
+    if "PATH" in kept:  # what is found by way of the current folder is found elsewhere by the next who looks
+        kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep)))
+    return kept

@@ -78,6 +78,8 @@ def status(config_file: str | None, as_json: bool) -> None:
         fail(found["reason"])
     if found["locked"]:
         found["locked"] = ", ".join(filter(None, (found["locked"][name] for name in ("by", "since", "reason"))))
+    confined = found.pop("confinements", [])
+    found |= {f"confined {one['name']}": f"process {one['pid']}, models: {', '.join(one['doors'])}" for one in confined}
     table = Table(show_header=False, box=None)
     for name, value in found.items():
         table.add_row(name, str(value))

@@ -19,12 +19,16 @@ NAMESPACES = (
 """Of these only the one of control groups may be missing in a kernel; it hides a name and closes nothing."""
 
 
-def bwrap_argv(program: str, plan: Plan, command: Sequence[str]) -> list[str]:
-    """The command line that runs `command` in the view of `plan`, without a network and without capabilities."""
+def bwrap_argv(program: str, plan: Plan, command: Sequence[str], low_ports: bool) -> list[str]:
+    """The command line that runs `command` in the view of `plan`, without a network and without capabilities.
+
+    With `low_ports` it keeps the one that listening below port 1024 needs, in a network that is its own.
+    """
+    kept = ("--cap-add", "CAP_NET_BIND_SERVICE") if low_ports else ()
     places = [word for mount in plan.mounts for word in _words(mount)]
     closed = [word for mount in plan.mounts if _is_folder(mount) for word in ("--remount-ro", mount.target)]
     return [
-        *(program, *NAMESPACES, "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL"),
+        *(program, *NAMESPACES, "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", *kept),
         *places,
         *closed,
         *("--chdir", plan.folder, "--", *command),
@@ -43,6 +47,8 @@ def _words(mount: Mount) -> tuple[str, ...]:
             return ("--bind", mount.source, mount.target)
         case "hide":
             return ("--ro-bind", "/dev/null", mount.target) if mount.is_file else ("--tmpfs", mount.target)
+        case "link":
+            return ("--symlink", mount.source, mount.target)
         case "fresh":
             return ("--tmpfs", mount.target)
         case "proc":

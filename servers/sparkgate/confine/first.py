@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 from sparkgate.confine.kernel import PR_SET_DUMPABLE, prctl
@@ -12,6 +13,19 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """The command gets these itself."""
 MOST_DESCRIPTORS = 1024
+FAILED = 126
+
+
+def _become(stage: Callable[[], int]) -> None:
+    """Never returns: what a fork has inherited of its parent's work must not be gone on with."""
+    code = FAILED
+    try:
+        code = stage()
+        sys.stderr.flush()
+    except Exception as error:
+        os.write(2, f"sparkgate: not started: {type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(code)
 
 
 def run(stage: Callable[[], int]) -> int:
@@ -21,7 +35,7 @@ def run(stage: Callable[[], int]) -> int:
     """
     child = os.fork()
     if not child:
-        os._exit(stage())
+        _become(stage)
     prctl(PR_SET_DUMPABLE, 0)
     for number in PASSED_ON:
         signal.signal(number, lambda number, _frame: os.kill(child, number))

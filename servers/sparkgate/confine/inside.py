@@ -19,6 +19,8 @@ from sparkgate.confine.wire import Ended, Line
 
 SUPERVISION, LANDLOCK, SECCOMP = "supervised_connects", "landlock", "seccomp"
 BACKLOG = 128
+CORE_BYTES = (1, 1)
+"""No core is kept, and none is given to a program of the machine, as it would be with 0 (core(5))."""
 STDERR = 2
 CANNOT_START, NOT_FOUND = 126, 127
 """What shells end with (POSIX)."""
@@ -44,8 +46,9 @@ def run(descriptor: int) -> int:
         return _refuse(line, f"{error.strerror}", CANNOT_START)
     try:
         os.execve(program, argv, environment)
-    except OSError as error:
-        return _refuse(line, f"{argv[0]}: {error.strerror}", CANNOT_START)
+    except OSError as error:  # nobody listens on the line any more
+        sys.stderr.write(f"sparkgate: not started: {argv[0]}: {error.strerror}\n")
+    return CANNOT_START
 
 
 def _close_others(kept: int) -> None:
@@ -63,8 +66,8 @@ def _refuse(line: Line, reason: str, code: int) -> int:
 
 
 def _make_doors(line: Line, doors: list[dict[str, Any]]) -> None:
-    """Listeners of the model endpoints, and a socket that tells which Unix sockets were bound in here."""
-    made = [unix_sockets.open_diag(), *(_listener(door["port"]) for door in doors)]
+    """A handle on process 1, a socket that tells which Unix sockets were bound in here, and the model endpoints."""
+    made = [os.pidfd_open(1), unix_sockets.open_diag(), *(_listener(door["port"]) for door in doors)]
     line.say({"made": len(made)}, made)
     for one in made:
         os.close(one)
@@ -78,7 +81,7 @@ def _listener(port: int) -> int:
 
 
 def _close_the_rest(line: Line, writable: list[str], best_effort: bool) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, CORE_BYTES)
     missing: dict[str, str] = {}
     _closed(LANDLOCK, lambda: landlock.restrict(writable), missing, best_effort)
     listener: list[int] = []

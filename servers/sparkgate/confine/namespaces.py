@@ -40,6 +40,7 @@ DEVICE_LINKS = {
 }
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 """netdevice(7)"""
+LOW_PORTS = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 FAILED = 126
 
 
@@ -97,6 +98,7 @@ def _first_process(plan: Plan, stage: Callable[[], int]) -> int:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         raise_loopback()
+        _open_low_ports()
         _enter(plan.mounts)
         os.chdir(plan.folder)
         kernel.drop_capabilities()
@@ -114,6 +116,12 @@ def raise_loopback() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
 
 
+def _open_low_ports() -> None:
+    """In the new network, an engine may listen at port 80 or 443 as it does outside (ip(7))."""
+    with open(LOW_PORTS, "w") as file:
+        file.write("0")
+
+
 def _enter(mounts: Iterable[Mount]) -> None:
     """Put the view together from the old root, make it the root, and leave the old one behind."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
@@ -127,6 +135,7 @@ def _enter(mounts: Iterable[Mount]) -> None:
     for mount in mounts:
         if mount.kind == "hide" and not mount.is_file:
             kernel.set_mount(_inside(mount.target), kernel.MOUNT_ATTR_RDONLY)
+    kernel.mount("", NEW, "", kernel.MS_REC | kernel.MS_PRIVATE)
     os.chdir(NEW)
     kernel.pivot_root(".", ".")
     kernel.unmount(".")
@@ -144,6 +153,8 @@ def _put(mount: Mount) -> None:
     match mount.kind:
         case "show" | "write":
             _bind(OLD + mount.source, place, mount.kind == "show")
+        case "link":
+            os.symlink(mount.source, place)
         case "hide" if mount.is_file:
             _bind(f"{OLD}/dev/null", place, True)
         case "hide" | "fresh":

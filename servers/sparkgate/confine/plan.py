@@ -6,8 +6,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["show", "write", "hide", "fresh", "proc", "dev"]
-"""`show` is there and cannot be changed, `write` can; `hide` is there and empty, `fresh` is empty and can be filled."""
+Kind = Literal["show", "write", "hide", "link", "fresh", "proc", "dev"]
+"""`show` is there and cannot be changed, `write` can; `hide` is there and empty, `fresh` is empty and can be filled.
+
+`link` is a symbolic link with the source as its text.
+"""
 Wall = Literal["bubblewrap", "unshare"]
 """Who makes the namespaces."""
 CLOSED_PROC = ("sys", "sysrq-trigger", "irq", "bus")

@@ -4,7 +4,8 @@
 
 The filter is inherited by everything that process starts and cannot be taken off. It closes what namespaces leave open:
 socket families that no network namespace isolates, ways around the filter itself, and kernel interfaces that an agent
-has no use for. Numbers are from linux/seccomp.h, linux/filter.h, linux/sched.h and linux/socket.h.
+has no use for. Numbers are from linux/seccomp.h, linux/filter.h, linux/sched.h, linux/socket.h, linux/stat.h and
+asm-generic/fcntl.h.
 
 ptrace(2) is left open on purpose: debuggers need it, and whoever may trace a process may also write its memory
 through /proc, so closing it would close nothing. It leads nowhere as long as every process inside is under this
@@ -38,6 +39,9 @@ NEW_NAMESPACES = 0x7E020000
 NEW_TIME = 0x80
 """CLONE_NEWTIME; in clone(2) these bits are the signal at exit."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+S_ISUID = 0o4000
+MAKES_A_FILE = 0o20000100
+"""O_CREAT and __O_TMPFILE: without either, open(2) has no mode, and what lies in its place is chance."""
 
 
 class SeccompError(OSError):
@@ -177,7 +181,25 @@ OTHERS = (
     Rule(("modify_ldt",), errno.EPERM, "segments of 16-bit programs"),
 )
 
-RULES = SOCKETS + OTHERS
+SET_USER_ID = "a program that outside runs with the rights of whoever was confined, even of root, and unconfined"
+
+
+def _set_user_id(calls: tuple[str, ...], mode: int, flags: int | None = None) -> Rule:
+    """Refuses S_ISUID in the argument `mode`; with the argument `flags`, only where they make a file."""
+    making = () if flags is None else (Condition(flags, mask=MAKES_A_FILE, any_bit=True),)
+    return Rule(calls, errno.EPERM, SET_USER_ID, (*making, Condition(mode, mask=S_ISUID, any_bit=True)))
+
+
+FILES = (
+    _set_user_id(("chmod", "fchmod", "creat", "mknod"), mode=1),
+    _set_user_id(("fchmodat", "fchmodat2", "mknodat"), mode=2),
+    _set_user_id(("open",), mode=2, flags=1),
+    _set_user_id(("openat",), mode=3, flags=2),
+    Rule(("openat2",), errno.ENOSYS, "its mode lies in memory, out of a filter's sight; programs fall back to openat"),
+)
+"""Set-group-id stays: folders have it to hand their group on, and a filter cannot tell a folder from a program."""
+
+RULES = SOCKETS + OTHERS + FILES
 CONNECT = "connect"
 """The call that a supervisor answers; which socket it would reach, a filter cannot see."""
 

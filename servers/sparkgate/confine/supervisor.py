@@ -16,10 +16,13 @@ import selectors
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sparkgate import paths
@@ -30,10 +33,16 @@ from sparkgate.confine.connects import ConnectSupervisor
 from sparkgate.confine.gate_link import GateLink, GateRefused
 from sparkgate.confine.plan import Plan, loaded
 from sparkgate.confine.record import Record
+from sparkgate.confine.view import BadView, shields
 from sparkgate.confine.wire import Ended, Line
 
 TICK_S = 0.5
+FIRST_PORT = 1024
+"""Below it, whoever listens needs a capability (ip(7))."""
 PROBE_S = 5.0
+PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+GATE = ".gate"
+"""Name of the listener that is no engine's; no engine can be called so."""
 BACKLOG = 128
 NO_NAMESPACES = (
     "this machine lets you make no namespaces ({reason}), and without them nothing can be closed. Install bubblewrap, "
@@ -60,7 +69,7 @@ class Supervisor:
         self.gate = GateLink(plan.config, self.name)
         self._doors: list[dict[str, Any]] = []
         self._listeners: dict[str, int] = {}
-        self._child = 0
+        self._child, self._first = 0, -1
         self._connects: ConnectSupervisor | None = None
         self._missing: dict[str, str] = {}
 
@@ -70,11 +79,10 @@ class Supervisor:
         Raises:
             CannotConfine: it was not started.
         """
-        self._listeners["gate"] = _listen(self.folder, os.path.basename(self.plan.socket))
+        self._listeners[GATE] = _listen(self.folder, os.path.basename(self.plan.socket))
         canaries = Canaries(self.folder)
         try:
-            greeting = self.gate.greet()
-            self._doors = greeting["doors"]
+            self._take(self.gate.greet())
             ours, theirs = socket.socketpair()
             wall = self._start(theirs)
             theirs.close()
@@ -87,17 +95,30 @@ class Supervisor:
             self._end_child()
             self.gate.finish()
 
+    def _take(self, greeting: dict[str, Any]) -> None:
+        """Which doors there are, and what of the gate's own must not be writable inside."""
+        self._doors = greeting["doors"]
+        for reason in greeting["refused"]:
+            sys.stderr.write(f"sparkgate: no door: {reason}\n")
+        try:
+            more = shields([mount.target for mount in self.plan.mounts if mount.kind == "write"], greeting["uses"])
+        except BadView as error:
+            raise CannotConfine(str(error)) from error
+        self.plan = replace(self.plan, mounts=(*self.plan.mounts, *more))
+
     def _start(self, pair: socket.socket) -> str:
         """Start process 1 inside; the name of who made the namespaces."""
         os.set_inheritable(pair.fileno(), True)
         reason = "there is no bubblewrap"
-        program = shutil.which(PROGRAM) if self.plan.wall in (None, "bubblewrap") else None
+        program = bubblewrap() if self.plan.wall in (None, "bubblewrap") else ""
         if program:
             reason = probed(program)
             if not reason:
                 stage = [sys.executable, "-I", "-m", "sparkgate.confine.inside", str(pair.fileno())]
                 self._child = subprocess.Popen(
-                    bwrap_argv(program, self.plan, stage), env=_bare_environment(), pass_fds=[pair.fileno()]
+                    bwrap_argv(program, self.plan, stage, self._low_ports),
+                    env=_bare_environment(),
+                    pass_fds=[pair.fileno()],
                 ).pid
                 return "bubblewrap"
         if self.plan.wall != "bubblewrap":
@@ -113,7 +134,7 @@ class Supervisor:
         told = {"argv": plan.argv, "environment": plan.environment, "writable": plan.writable}
         try:
             line.say({**told, "doors": self._doors, "best_effort": plan.best_effort})
-            _, (diag, *listeners) = self._heard(line)
+            _, (self._first, diag, *listeners) = self._heard(line)
             self._listeners |= dict(zip([door["name"] for door in self._doors], listeners, strict=True))
             self._hand()
             line.say({"go": True})
@@ -145,6 +166,10 @@ class Supervisor:
     def _tell_missing(self) -> None:
         for piece, reason in self._missing.items():
             sys.stderr.write(f"sparkgate: NOT CLOSED: {piece}: {reason}\n")
+
+    @property
+    def _low_ports(self) -> bool:
+        return any(door["port"] < FIRST_PORT for door in self._doors)
 
     def _hand(self) -> None:
         self.gate.hand(list(self._listeners), list(self._listeners.values()))
@@ -184,9 +209,8 @@ class Supervisor:
         """Give the listeners to the next gate; beside the loop, as what is inside goes on connecting meanwhile."""
         while True:
             try:
-                doors = {door["name"] for door in self.gate.greet()["doors"]}
-                names = [name for name in self._listeners if name == "gate" or name in doors]
-                self.gate.hand(names, [self._listeners[name] for name in names])
+                self.gate.greet()
+                self._hand()
                 break
             except GateRefused:
                 self.gate.close()
@@ -194,7 +218,9 @@ class Supervisor:
         os.eventfd_write(regained, 1)
 
     def _pass_on(self, number: int, _frame: object) -> None:
-        os.kill(self._child, number)
+        """To the first process inside, not to the bubblewrap before it, which would only die of it."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, number)
 
     def _ended(self) -> int:
         child, self._child = self._child, 0
@@ -205,6 +231,21 @@ class Supervisor:
         if self._child:
             os.kill(self._child, signal.SIGKILL)
             self._ended()
+
+
+def bubblewrap() -> str:
+    """Path of the machine's bubblewrap, "" when there is none. One of anybody else would run outside."""
+    for folder in PROGRAM_FOLDERS:
+        path = os.path.join(folder, PROGRAM)
+        with suppress(OSError):
+            if os.access(path, os.X_OK) and all(_is_of_root(one) for one in (folder, os.path.realpath(path))):
+                return path
+    return ""
+
+
+def _is_of_root(path: str) -> bool:
+    found = os.stat(path)
+    return found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def probed(program: str) -> str:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkgate.confine.plan import Mount
+from sparkgate.confine.secrets import OF_THE_MACHINE, SECRETS, SECRETS_OF_ROOT, STARTED
+from sparkgate.confine.trail import entries, holds
 from sparkgate.paths import SOCKET_PATH_MAX_BYTES
 
 RUN = "/run"
 """Where services leave their sockets: D-Bus, docker, systemd, the agents of ssh and gpg. Nobody writes there inside."""
 FRESH = ("/tmp", "/var/tmp")
 """Where programs leave what they make, and their sockets: tmux, X11, agents of ssh."""
-SECRETS = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".password-store", ".vault-token", ".netrc"),
-    *(".git-credentials", ".pypirc", ".npmrc", ".pgpass", ".my.cnf", ".cargo/credentials.toml", ".terraform.d"),
-    *(".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/rclone", ".config/doctl", ".config/sops"),
-    *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".mozilla", ".thunderbird"),
-    *(".local/share/keyrings", ".cache/huggingface/token", ".huggingface/token", ".bash_history", ".zsh_history"),
-    *(".python_history", ".psql_history", ".node_repl_history"),
-)
-"""Below the home folder. An agent needs none of them: it has no network to use them on."""
+MOST_ENTRIES = 2000
+"""Of a folder that is put together anew from its entries; of a larger one, what is secret is mounted over."""
+BELOW = "choose a folder below"
 
 
 class BadView(ValueError):
@@ -33,21 +29,21 @@ class Wish:
     """What a confinement is asked to show.
 
     Attributes:
-        home: folder of the user.
+        homes: folders of the user; the first is HOME.
         folder: where the command starts.
         write: folders and files that it may change.
         read: what it may read although it would be hidden.
-        needed: interpreter and modules, which run inside as well as outside, and in the gate.
-        ours: configuration and state of the gate, and whatever else of it is to be absent.
+        used: what runs or is read outside as well: interpreter, modules, programs, configuration.
+        ours: folders and files of the gate that are to be absent.
         socket: path of the gate's socket.
         socket_folder: what lies where the socket's folder was.
     """
 
-    home: str
+    homes: Sequence[str]
     folder: str
     write: Sequence[str]
     read: Sequence[str]
-    needed: Sequence[str]
+    used: Sequence[str]
     ours: Sequence[str]
     socket: str
     socket_folder: str
@@ -57,26 +53,29 @@ def view(wish: Wish) -> tuple[Mount, ...]:
     """The places from the bottom to the top.
 
     Raises:
-        BadView: something to be shown is missing, or something to be written would let it change our files.
+        BadView: something to be shown is missing, or something to be written would let out too much.
     """
     if len(os.fsencode(wish.socket)) > SOCKET_PATH_MAX_BYTES:
         raise BadView(
             f"{wish.socket}, the gate's socket, is longer than {SOCKET_PATH_MAX_BYTES} bytes; "
             "set XDG_RUNTIME_DIR to a shorter folder"
         )
+    if any(holds(kept, wish.folder) for kept in ("/dev", "/proc", RUN, "/sys")):
+        raise BadView(f"{wish.folder} is not there inside; start it in a folder of files")
     for path in wish.write:
-        _refuse_over(path, wish)
+        refuse_over(path, wish)
     write = [_mount("write", path) for path in wish.write]
-    hidden = [os.path.join(wish.home, path) for path in SECRETS]
     return (
         Mount("show", "/", "/"),
         Mount("hide", RUN),
         *(Mount("fresh", path) for path in FRESH if os.path.isdir(path)),
         Mount("dev", "/dev"),
         Mount("proc", "/proc"),
-        *(_mount("show", path) for path in _buried([wish.home, wish.folder, *wish.needed])),
-        *_hidden(hidden),
+        *(_mount("show", path) for path in _buried([*wish.homes, wish.folder, *wish.used])),
+        *_without(wish),
+        *_hidden(SECRETS_OF_ROOT),
         *write,
+        *shields([mount.target for mount in write], wish.used),
         *(_mount("show", path) for path in wish.read),
         *_hidden(wish.ours),
         Mount("show", os.path.dirname(wish.socket), wish.socket_folder),
@@ -86,31 +85,106 @@ def view(wish: Wish) -> tuple[Mount, ...]:
 def with_folder(wish: Wish) -> tuple[Wish, str]:
     """The wish with its starting folder to be written; as it was, and why, where that would let out too much."""
     try:
-        _refuse_over(wish.folder, wish)
+        refuse_over(wish.folder, wish)
     except BadView as error:
         return wish, f"the folder it starts in is read-only: {error}"
     return replace(wish, write=[*wish.write, wish.folder]), ""
 
 
-def _refuse_over(path: str, wish: Wish) -> None:
-    """Who may write a folder may put another in the place of any folder below it, mounted over or not."""
-    if not os.path.exists(path):
+def refuse_over(path: str, wish: Wish) -> None:
+    """Look whether a path may be written.
+
+    Raises:
+        BadView: it is missing, a link, or holds (or lies in) something that others start or that is to be kept.
+    """
+    if not os.path.lexists(path):
         raise BadView(f"{path} is not there, so it cannot be written; make it first")
-    for kept in (*wish.ours, *wish.needed, os.path.dirname(wish.socket)):
-        if _holds(path, kept) or _holds(kept, path):
-            raise BadView(
-                f"{path} cannot be written inside: sparkgate's own {kept} is in the way; choose a folder below"
-            )
-    for kept in (wish.home, "/"):
-        if _holds(path, kept):
-            raise BadView(
-                f"{path} cannot be written as a whole, it holds what other programs start; choose a folder below"
-            )
+    real = os.path.realpath(path)
+    if real != os.path.abspath(path):
+        raise BadView(f"{path} leads to {real} by a link, which may have been put there for this; name {real} itself")
+    kept = [*wish.ours, os.path.dirname(wish.socket), *OF_THE_MACHINE]
+    kept += [f"{home}/{name}" for home in wish.homes for name in (*SECRETS, *STARTED)]
+    for one in kept:
+        if (one not in OF_THE_MACHINE and holds(real, os.path.realpath(one))) or holds(os.path.realpath(one), real):
+            raise BadView(f"{path} cannot be written inside: {one} is in the way; {BELOW}")
+    for one in (*wish.homes, *OF_THE_MACHINE):
+        if holds(real, os.path.realpath(one)):
+            raise BadView(f"{path} cannot be written as a whole, it holds what other programs start; {BELOW}")
+    shields([real], wish.used)
+
+
+def shields(writable: Iterable[str], used: Iterable[str]) -> list[Mount]:
+    """Read-only mounts over what is used outside and lies in something writable.
+
+    Who may write a folder may put another in the place of any below it, but not of a mount. So what is shielded is the
+    entry right below the writable folder: above it, nothing can be moved away.
+
+    Raises:
+        BadView: something that is used cannot be shielded.
+    """
+    trails = [(path, list(entries(path))) for path in used]
+    found: dict[str, Mount] = {}
+    for folder in writable:
+        for path, trail in trails:
+            if holds(os.path.realpath(path), folder):
+                raise BadView(f"{folder} cannot be written inside: {path} runs outside as well; {BELOW}")
+            for entry in trail:
+                if entry != folder and holds(folder, entry):
+                    first = os.path.join(folder, os.path.relpath(entry, folder).partition("/")[0])
+                    if os.path.islink(entry) or not os.path.lexists(first):
+                        raise BadView(f"{folder} cannot be written inside: {path} runs outside and leads through it")
+                    found[first] = Mount("show", first, first, not os.path.isdir(first))
+    return list(found.values())
+
+
+def _secrets(wish: Wish) -> list[str]:
+    return [f"{home}/{name}" for home in wish.homes for name in SECRETS]
+
+
+def _without(wish: Wish) -> Iterator[Mount]:
+    """The folders of what is to be absent put together from all their other entries.
+
+    So what comes later, or is renamed into place, is absent as well: of a file that is mounted over, that would end the
+    mount.
+    """
+    absent = [*_secrets(wish), *(path for path in wish.ours if any(holds(home, path) for home in wish.homes))]
+    folders: dict[str, set[str]] = {}
+    for path in absent:
+        folders.setdefault(os.path.realpath(os.path.dirname(path)), set()).add(os.path.basename(path))
+    for folder in sorted(folders):
+        yield from _put_together(folder, folders[folder])
+
+
+def _put_together(folder: str, absent: set[str]) -> Iterator[Mount]:
+    try:
+        shown = [entry for entry in os.scandir(folder) if entry.name not in absent]
+    except OSError:  # it is not there, or not for this user
+        return
+    if len(shown) > MOST_ENTRIES:
+        yield from _hidden(f"{folder}/{name}" for name in absent)
+        return
+    yield Mount("hide", folder)
+    yield from (mount for entry in shown for mount in _shown(entry))
+
+
+def _shown(entry: os.DirEntry[str]) -> Iterator[Mount]:
+    """A link stays what it is where its target is in sight; sockets and pipes of others are left out."""
+    if entry.is_symlink():
+        yield Mount("link", entry.path, os.readlink(entry.path))
+    elif entry.is_dir() or entry.is_file():
+        yield Mount("show", entry.path, entry.path, entry.is_file())
+
+
+def _hidden(paths: Iterable[str]) -> Iterator[Mount]:
+    """Those that are there; of a link, what it leads to."""
+    for path in dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)):
+        yield Mount("hide", path, is_file=not os.path.isdir(path))
 
 
 def _buried(paths: Iterable[str]) -> list[str]:
     """Those that lie where everything else is gone."""
-    return [path for path in dict.fromkeys(paths) if any(_holds(emptied, path) for emptied in (RUN, *FRESH))]
+    real = [os.path.realpath(path) for path in dict.fromkeys(paths) if os.path.exists(path)]
+    return [path for path in real if any(holds(emptied, path) for emptied in (RUN, *FRESH))]
 
 
 def _mount(kind: str, path: str) -> Mount:
@@ -118,15 +192,3 @@ def _mount(kind: str, path: str) -> Mount:
         raise BadView(f"{path} is not there, so it cannot be shown")
     real = os.path.realpath(path)
     return Mount("write" if kind == "write" else "show", real, real, not os.path.isdir(real))
-
-
-def _hidden(paths: Iterable[str]) -> list[Mount]:
-    """Those that are there; of a link, what it leads to."""
-    real = dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path))
-    return [Mount("hide", path, is_file=not os.path.isdir(path)) for path in real]
-
-
-def _holds(folder: str, path: str) -> bool:
-    """Whether `path` is `folder` or lies below it; links on the way are followed."""
-    folder, path = os.path.realpath(folder), os.path.realpath(path)
-    return os.path.commonpath([folder, path]) == folder

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
+import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -103,6 +105,34 @@ def _pipe(reach: Reach) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
+def _set_user_id(_: Reach) -> None:
+    """A program that whoever starts it outside runs as the user who was confined."""
+    folders = (os.getcwd(), "/tmp")
+    _first_open([partial(way, f"{folder}/{secrets.token_hex(4)}") for folder in folders for way in (_changed, _born)])
+
+
+def _changed(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        os.chmod(path, 0o4755)
+        _has_bit(path)
+    finally:
+        os.unlink(path)
+
+
+def _born(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o4755))
+    try:
+        _has_bit(path)
+    finally:
+        os.unlink(path)
+
+
+def _has_bit(path: str) -> None:
+    if not os.stat(path).st_mode & stat.S_ISUID:
+        raise PermissionError(errno.EPERM, "the bit was not kept")
+
+
 def _kernel(_: Reach) -> None:
     _first_open([partial(_append, path) for path in KERNEL_SETTINGS])
 
@@ -129,6 +159,7 @@ ATTACKS = (
     Attack("socket_link", "a link on the way to the gate's socket", _link),
     Attack("startup_files", "files that other programs start with", _started),
     Attack("named_pipe", "a named pipe that a program outside reads", _pipe),
+    Attack("set_user_id", "a program left behind that runs outside as its owner", _set_user_id),
     Attack("kernel_settings", "settings of the kernel that start programs", _kernel),
     Attack("devices", "disks and memory as devices", _device),
 )

@@ -1,10 +1,12 @@
-"""Where a host keeps its files, and where ours are."""
+"""Where a host keeps its files, where ours are, and what runs outside as well."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import sparkgate
@@ -12,6 +14,14 @@ from sparkgate import paths
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.host import Where
 from sparkgate.settings import Settings
+
+
+def homes() -> list[str]:
+    """HOME, and the account's own where that is another."""
+    found = [os.path.realpath(paths.home())]
+    with suppress(KeyError):
+        found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
+    return [home for home in dict.fromkeys(found) if home != "/"]
 
 
 def host_folders(program: str) -> Iterator[str]:
@@ -27,7 +37,7 @@ def host_folders(program: str) -> Iterator[str]:
         for target in host.targets(where) if name in host.binaries else ():
             place = target.file if target.folder == home else target.folder
             if place.exists():
-                found[str(place)] = None
+                found[os.path.realpath(place)] = None
     yield from found
 
 
@@ -45,7 +55,12 @@ def own_files(config: str, settings: Settings) -> Iterator[str]:
     yield from (str(Path(name).expanduser()) for name in named if name)
 
 
-def own_code() -> list[str]:
-    """What the inside needs of this installation: the interpreter, and the folders of modules."""
-    folders = [sys.prefix, sys.base_prefix, *sys.path, *(str(Path(one).resolve()) for one in sparkgate.__path__)]
-    return [folder for folder in dict.fromkeys(folders) if os.path.isabs(folder) and os.path.exists(folder)]
+def used_outside(config: str) -> list[str]:
+    """What runs or is read outside as well as inside: our code, programs that are found by name, the configuration.
+
+    Each file of the configuration may be a link to somewhere else.
+    """
+    modules = [sys.prefix, sys.base_prefix, *sys.path, *sparkgate.__path__]
+    programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    files = [config, *(str(path) for path in Path(config).parent.rglob("*"))]
+    return [path for path in dict.fromkeys([*modules, *programs, *files]) if os.path.isabs(path)]

@@ -8,11 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from sparkgate import paths
-from sparkgate.clients.confining.places import host_folders, own_code, own_files
+from sparkgate.clients.confining.places import homes, host_folders, own_files, used_outside
 from sparkgate.confine.environment import scrubbed
 from sparkgate.confine.plan import Plan, Wall
 from sparkgate.confine.supervisor import folder_of
-from sparkgate.confine.view import Wish, view, with_folder
+from sparkgate.confine.view import BadView, Wish, view, with_folder
 from sparkgate.setting_tables import ConfineSettings
 from sparkgate.settings import Settings
 
@@ -28,16 +28,16 @@ def planned(
     """The plan of confining `command` as `settings.confine` says.
 
     Raises:
-        BadView: something cannot be shown or written.
+        BadView: something cannot be shown or written, or the folder it is to start in is gone.
     """
     asked = settings.confine
     sockets = absolute(asked.sockets)
     wish = Wish(
-        home=os.path.realpath(paths.home()),
-        folder=os.path.realpath(Path.cwd()),
+        homes=homes(),
+        folder=_here(),
         write=[*absolute(asked.write), *host_folders(command[0])],
         read=[*absolute(asked.read), *sockets],
-        needed=own_code(),
+        used=used_outside(config),
         ours=list(own_files(config, settings)),
         socket=paths.socket_path(config),
         socket_folder=folder_of(os.getpid()),
@@ -61,3 +61,10 @@ def planned(
 def absolute(given: Sequence[str]) -> list[str]:
     """Paths from the folder this was started in, with `~` for the home folder."""
     return [os.path.abspath(Path(path).expanduser()) for path in given]
+
+
+def _here() -> str:
+    try:
+        return os.path.realpath(Path.cwd())
+    except OSError as error:
+        raise BadView("the folder this was started in is gone; start it in another") from error
