@@ -14,9 +14,11 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
 from box import PATIENCE_S, Host
 from engine_box import until
 
@@ -26,7 +28,7 @@ PYTHON = Path(f"/usr/bin/python3.{sys.version_info.minor}")
 OURS = "/opt/sparkgate/bin/python"
 SOURCE, PACKAGES = "/opt/source", "/opt/packages"
 MASKED = tuple(f"systemd-{name}.service" for name in ("modules-load", "sysctl", "remount-fs", "udevd"))
-BOOT = r"""
+MOUNTS = r"""
 set -e
 R=$1 N=$1/root
 mount -t tmpfs -o mode=755 tmpfs "$R"
@@ -51,6 +53,14 @@ mkdir "$N/dev/pts" "$N/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$N/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$N/dev/shm"
 ln -s /proc/self/fd "$N/dev/fd"
+"""
+TRY = r"""
+exec chroot "$N" setpriv --reuid=65534 --regid=65534 --clear-groups @PYTHON@ -I -c \
+  'import sys; sys.path += sys.argv[1:]; import sparkgate.gate' \
+  @PACKAGES@ @SOURCE@/servers @SOURCE@/policies @SOURCE@/clients
+"""
+"""Another user starts the gate's Python there."""
+BOOT = r"""
 rm -rf "$N/etc/systemd/system" "$N/etc/sparkgate" "$N/var/lib/sparkgate"
 mkdir -p "$N/etc/systemd/system" "$N/home"
 for unit in @MASKED@; do ln -s /dev/null "$N/etc/systemd/system/$unit"; done
@@ -81,42 +91,67 @@ with FakeSearxng() as server:
 """0x8914 is SIOCSIFFLAGS and 1 IFF_UP: the loopback of a new network is down."""
 
 
+@cache
 def why_not() -> str:
-    """What this machine lacks; "" when a systemd can be booted here."""
+    """What this machine lacks; "" when it let us mount what a systemd is booted in, and start our Python there."""
     if os.getuid() != 0:
         return "it needs root"
     if not SYSTEMD.exists() or not all(map(shutil.which, ("unshare", "nsenter", "setpriv", "pivot_root", "useradd"))):
         return "systemd, util-linux or useradd is not installed"
     if not PYTHON.exists():
         return f"{PYTHON} is not there, and another Python has other packages"
-    return "" if _cgroup2() else "no cgroup2 is mounted that a group can be made in"
+    try:
+        with _a_group() as group, tempfile.TemporaryDirectory(prefix="sgd-") as root:
+            command = _unshared(group, MOUNTS + TRY, root)
+            tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S)
+    except OSError as error:
+        return f"no control group of ours: {error}"
+    said = tried.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return said or f"ended with {tried.returncode}" if tried.returncode else ""
 
 
-def _cgroup2() -> Path | None:
+@contextmanager
+def _a_group() -> Iterator[Path]:
+    """A control group; OSError where none can be made."""
     places = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
-    found = next((Path(words[1]) for words in places if words[2] == "cgroup2"), None)
-    return found if found and os.access(found, os.W_OK) else None
+    base = next((Path(words[1]) for words in places if words[2] == "cgroup2"), None)
+    if not base:
+        raise FileNotFoundError("no cgroup2 is mounted")
+    group = base / f"sparkgate-test-{token_hex(4)}"
+    group.mkdir()
+    try:
+        yield group
+    finally:
+        until(lambda: _is_gone(group), "its control group is gone")
+
+
+def _is_gone(group: Path) -> bool:
+    """Its last processes may take a moment to end."""
+    for folder in sorted([group, *group.rglob("*/")], key=lambda one: -len(one.parts)):
+        with suppress(OSError):
+            folder.rmdir()
+    return not group.exists()
+
+
+def _unshared(group: Path, script: str, root: str) -> list[str]:
+    """The command that runs a script in namespaces and a control group of its own."""
+    given = {"SOURCE": SOURCE, "PACKAGES": PACKAGES, "MASKED": " ".join(MASKED)}
+    given |= {"PYTHON": str(PYTHON), "SYSTEMD": str(SYSTEMD)}
+    for name, value in given.items():
+        script = script.replace(f"@{name}@", value)
+    names = ("--pid", "--mount", "--uts", "--ipc", "--net", "--cgroup", "--propagation", "private")
+    enter = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+    inside = ["sh", "-c", script, "sh", root, str(TOP), sysconfig.get_paths()["purelib"]]
+    return ["sh", "-c", enter, str(group), "unshare", "--fork", "--kill-child", *names, *inside]
 
 
 class Systemd:
     """A booted machine, and commands in it."""
 
-    def __init__(self, root: Path) -> None:
-        base = _cgroup2()
-        assert base
-        self._group = base / f"sparkgate-test-{token_hex(4)}"
-        self._group.mkdir()
-        text = BOOT
-        given = {"SOURCE": SOURCE, "PACKAGES": PACKAGES, "MASKED": " ".join(MASKED)}
-        given |= {"PYTHON": str(PYTHON), "SYSTEMD": str(SYSTEMD)}
-        for name, value in given.items():
-            text = text.replace(f"@{name}@", value)
-        names = ("--pid", "--mount", "--uts", "--ipc", "--net", "--cgroup", "--propagation", "private")
-        enter = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
-        boot = ["sh", "-c", text, "sh", str(root), str(TOP), sysconfig.get_paths()["purelib"]]
+    def __init__(self, root: Path, group: Path) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._unshare = subprocess.Popen(
-            ["sh", "-c", enter, str(self._group), "unshare", "--fork", "--kill-child", *names, *boot],
+            _unshared(group, MOUNTS + BOOT, str(root)),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -126,7 +161,9 @@ class Systemd:
         try:
             until(self._runs, "systemd is up")
         except AssertionError as error:
-            raise AssertionError(f"{error}: {self._said()}") from error
+            said = self._said()
+            self.end()
+            raise AssertionError(f"{error}: {said}") from error
         # Closed while systemd starts. A confinement mounts a /proc, which the kernel allows where all of one is seen.
         self.run("umount", "/proc/sys/fs/binfmt_misc")
         self.ok("umount", "--lazy", "/proc/sys")
@@ -190,25 +227,19 @@ class Systemd:
                     with suppress(BrokenPipeError):
                         stream.close()
         self._log.close()
-        until(self._group_is_gone, "its control group is gone")
-
-    def _group_is_gone(self) -> bool:
-        """Its last processes may take a moment to end."""
-        for folder in sorted([self._group, *self._group.rglob("*/")], key=lambda one: -len(one.parts)):
-            with suppress(OSError):
-                folder.rmdir()
-        return not self._group.exists()
 
 
 @contextmanager
 def a_systemd() -> Iterator[Systemd]:
-    root = Path(tempfile.mkdtemp(prefix="sgd-"))
-    made = Systemd(root)
-    try:
-        yield made
-    finally:
-        made.end()
-        root.rmdir()
+    """A booted machine; skips the test where none can be booted."""
+    if reason := why_not():
+        pytest.skip(f"no systemd here: {reason}")
+    with _a_group() as group, tempfile.TemporaryDirectory(prefix="sgd-") as root:
+        made = Systemd(Path(root), group)
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 def all_of(machine: Systemd, commands: Sequence[str], user: str) -> list[str]:

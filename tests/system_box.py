@@ -11,9 +11,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from box import PATIENCE_S, Host
 from engine_box import until
 
@@ -49,6 +51,14 @@ cat "$1/group" >> /etc/group
 echo ready
 exec cat
 """
+FOLDERS = f"""
+set -e
+install -d -m 700 -o {GATE} -g {GATE_GROUP} /var/lib/sparkgate
+install -d -m 755 -o 0 -g {GATE_GROUP} /etc/sparkgate
+install -d -m 755 -o {GATE} -g {USERS} /run/sparkgate
+"""
+START = 'cd "$0" && exec "$1" -I -c "import sparkgate.gate"'
+"""What any other user has to be able to do."""
 
 
 def closed_part(path: Path) -> Path | None:
@@ -57,6 +67,10 @@ def closed_part(path: Path) -> Path | None:
         if not folder.stat().st_mode & stat.S_IXOTH:
             return folder
     return None
+
+
+class NoBox(Exception):
+    """This machine does not let us make one; the text is what it said."""
 
 
 class SystemBox:
@@ -73,13 +87,28 @@ class SystemBox:
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", SETUP, "sh", root, closed or "", prefix],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
-        assert self._holder.stdout and self._holder.stdout.readline() == b"ready\n"
         self._started: list[subprocess.Popen[bytes]] = []
-        self.shell(f"install -d -m 700 -o {GATE} -g {GATE_GROUP} /var/lib/sparkgate")
-        self.shell(f"install -d -m 755 -o 0 -g {GATE_GROUP} /etc/sparkgate")
-        self.shell(f"install -d -m 755 -o {GATE} -g {USERS} /run/sparkgate")
+
+    def set_up(self) -> None:
+        """Wait for the namespace and make the folders of the gate.
+
+        Raises:
+            NoBox: This machine does not let us.
+        """
+        assert self._holder.stdout
+        said = self._holder.stdout.readline().decode()
+        if said != "ready\n":
+            raise NoBox(said.strip() or "unshare said nothing")
+        self.try_out(0, FOLDERS)
         self.configure("")
+
+    def try_out(self, uid: int, script: str, *words: str) -> None:
+        """Raises NoBox when that fails."""
+        code, said = self.run(uid, (uid,), "sh", "-c", script, *words)
+        if code != 0:
+            raise NoBox(said.strip().rpartition("\n")[2] or f"{script} ended with {code}")
 
     def configure(self, text: str) -> None:
         (self.root / "config.toml").write_text(text)
@@ -150,14 +179,44 @@ class SystemBox:
                     stream.close()
 
 
+NEEDED = ("unshare", "nsenter", "setpriv", "mount")
+
+
+@cache
+def why_not() -> str:
+    """What this machine lacks for such a box; "" when one was made, and other users could start our Python in it."""
+    if os.getuid() != 0:
+        return "it needs root"
+    if missing := [name for name in NEEDED if not shutil.which(name)]:
+        return f"{', '.join(missing)} of util-linux is not here"
+    try:
+        with _made() as box:
+            box.try_out(ALICE, START, str(box.root), sys.executable)
+    except NoBox as error:
+        return str(error)
+    return ""
+
+
 @contextmanager
 def a_system_box() -> Iterator[SystemBox]:
+    """A box; skips the test where none can be made."""
+    if reason := why_not():
+        pytest.skip(f"no machine with a gate of its own here: {reason}")
+    with _made() as box:
+        yield box
+
+
+@contextmanager
+def _made() -> Iterator[SystemBox]:
     root = Path(tempfile.mkdtemp(prefix="sgs-"))
-    made = SystemBox(root)
     try:
-        yield made
+        made = SystemBox(root)
+        try:
+            made.set_up()
+            yield made
+        finally:
+            made.end()
     finally:
-        made.end()
         shutil.rmtree(root, ignore_errors=True)
 
 

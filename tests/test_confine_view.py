@@ -14,6 +14,8 @@ from sparkgate.confine.environment import scrubbed
 from sparkgate.confine.secrets import SECRETS, STARTED
 from sparkgate.confine.trail import entries
 
+pytestmark = pytest.mark.confining
+
 __all__ = ["confined"]
 
 ALL_WALLS = pytest.mark.parametrize("wall", WALLS)
@@ -96,28 +98,28 @@ def test_folders_of_the_machine_are_never_writable(confined: Confined, place: st
     confined.work = Path(place)
     done = confined.shell("echo ran; touch sparkgate-was-here || echo safe")
     assert not (Path(place) / "sparkgate-was-here").exists()
-    assert done.stdout == "ran\nsafe\n" or (done.returncode == 1 and "start it in a folder of files" in done.stderr)
+    assert done.stdout == "ran\nsafe\n" or (done.returncode == 126 and "start it in a folder of files" in done.stderr)
 
 
 @pytest.mark.parametrize("name", [*SECRETS, *STARTED])
 def test_no_place_of_secrets_and_none_that_others_start_is_writable(confined: Confined, name: str) -> None:
     place = folder(confined.box.root / name)
     done = confined.run("true", options=("--write", str(place)))
-    assert done.returncode == 1 and "cannot be written" in done.stderr
+    assert done.returncode == 126 and "cannot be written" in done.stderr
 
 
 def test_a_link_is_not_followed_to_what_is_written(confined: Confined) -> None:
     target = folder(confined.box.root / "other")
     (confined.work / "out").symlink_to(target)
     done = confined.run("true", options=("--write", str(confined.work / "out")))
-    assert done.returncode == 1 and f"name {target} itself" in done.stderr
+    assert done.returncode == 126 and f"name {target} itself" in done.stderr
 
 
 def test_a_folder_that_is_gone_is_said_in_words(confined: Confined) -> None:
     command = f"cd {folder(confined.work / 'gone')} && rmdir ../gone && exec {' '.join(CLI)} confine -- true"
     confined.box.environment["PWD"] = str(confined.work)
     done = confined.box.host("sh", "-c", command)
-    assert done.process.wait(60) == 1
+    assert done.process.wait(60) == 126
     assert done.process.stderr and b"is gone" in done.process.stderr.read()
 
 

@@ -30,7 +30,7 @@ from sparkgate.clients.installing.directives import (
 )
 from sparkgate.clients.installing.plans import unit_files, values
 from sparkgate.clients.installing.steps import Step, StepFailed, carry_out, file, folder, gone, me, run
-from sparkgate.clients.installing.trusted import objection
+from sparkgate.clients.installing.trusted import IN_PLACE, objection
 
 EXPOSURE = 2.0
 """systemd.exec calls 0 perfect and 10 no sandbox; `systemd-analyze security` of 252 says 1.7."""
@@ -226,7 +226,8 @@ def test_a_python_that_somebody_else_can_change_may_not(place: Path, what: str) 
 
 def test_a_python_in_a_home_is_not_seen_by_the_gate() -> None:
     told = objection([Path("/home/jane/venv/bin/python")])
-    assert "lies in /home" in told and "sudo python3 -m venv /opt/sparkgate" in told
+    assert "lies in /home" in told and "from a checkout of sparkgate" in told and " && ".join(IN_PLACE) in told
+    assert "\n".join(IN_PLACE) in (Path(__file__).parent.parent / "README.md").read_text()
 
 
 # -- commands

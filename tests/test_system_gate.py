@@ -20,8 +20,7 @@ from system_box import ALICE, BOB, MALLORY, USERS, SystemBox, a_system_box, refu
 
 from sparkgate import daemon
 
-MEANS = [shutil.which(name) for name in ("unshare", "nsenter", "setpriv")]
-needs_root = pytest.mark.skipif(os.getuid() != 0 or not all(MEANS), reason="needs root, and unshare of util-linux")
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 GIVEN = '[access]\nusers.alice = ["search"]\n'
 FAKE = """
 import os, socket, sys
@@ -158,6 +157,12 @@ WHICH: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
         "system",
     ),
 }
+BEHIND: dict[tuple[str, ...], str] = {
+    ("confine", "--config", "/tmp/own.toml", "--", "hermes"): "own",
+    ("confine", "--", "hermes", "--config", "/tmp/own.toml"): "system",
+    ("confine", "--", "hermes", "--config=/tmp/own.toml"): "system",
+}
+"""What stands behind `sparkgate` → the gate it means."""
 TELL = "from sparkgate import paths; from sparkgate.arguments import parse_arguments; import sys; "
 TELL += "parse_arguments(sys.argv[1:]); print('system' if paths.means_system() else 'own')"
 
@@ -172,6 +177,19 @@ def test_which_gate_a_pipe_means(machine: SystemBox) -> None:
             (home / ".config" / "sparkgate" / "config.toml").touch()
         command = (sys.executable, "-I", "-c", TELL, "search", *flags)
         assert machine.run(ALICE, (ALICE,), *command, HOME=str(home), **environment) == (0, f"{meant}\n"), what
+
+
+TELL_COMMAND = "from sparkgate import paths; from sparkgate.clients.which_gate import settle; import sys; "
+TELL_COMMAND += "settle('', sys.argv[1], sys.argv[1:]); print('system' if paths.means_system() else 'own')"
+
+
+@needs_root
+@pytest.mark.parametrize("words", BEHIND)
+def test_an_option_of_the_command_that_is_confined_does_not_choose_the_gate(
+    machine: SystemBox, words: tuple[str, ...]
+) -> None:
+    command = (sys.executable, "-I", "-c", TELL_COMMAND, *words)
+    assert machine.run(ALICE, (ALICE,), *command) == (0, f"{BEHIND[words]}\n")
 
 
 # -- fakes

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
+from sparkgate.confine.wire import BACKLOG, GATE
 from sparkgate.daemon import KEEP_SOCKET_FILE
 from sparkgate.model_doors import ModelDoors
 from sparkgate.policy.audit import Caller
@@ -30,14 +31,11 @@ if TYPE_CHECKING:
 
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-GATE = ".gate"
-"""Name of the listener that is no engine's."""
 HAND_S = 15.0
 MAX_BYTES = 65_536
 MAX_LISTENERS = 64
 REFUSAL = re.compile(r"[a-z_]{1,40}")
 """Name of what a supervisor says was refused, which becomes a row."""
-BACKLOG = 128
 
 
 class NoListeners(Exception):

@@ -26,7 +26,7 @@ class About:
 
 
 class LimitedRows:
-    """Rows of what one confinement was refused: of each kind at most one in `AGAIN_S`, with how often it was.
+    """Rows of refusals: of each kind at most one in `AGAIN_S`, with how often it was. Belongs to one event loop.
 
     Args:
         services: the log.
@@ -39,13 +39,21 @@ class LimitedRows:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._callers: dict[tuple[str, str], Caller] = {}
         self._written_s = -AGAIN_S
+        self._due: asyncio.Task[None] | None = None
 
     async def add(self, caller: Caller, rule: str, tried: str = "") -> None:
         """Count a refusal by `rule`, of what was `tried`, in a constant of ours. The row has the latest caller."""
         self._counts[rule, tried] += 1
         self._callers[rule, tried] = caller
-        if self._now_s() - self._written_s >= AGAIN_S:
+        left_s = AGAIN_S - (self._now_s() - self._written_s)
+        if left_s <= 0:
             await self.flush()
+        elif self._due is None or self._due.done():
+            self._due = asyncio.create_task(self._flush_after(left_s))
+
+    async def _flush_after(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        await self.flush()
 
     async def flush(self) -> None:
         """Write what is counted and not written yet. Who is cut off in it leaves it to a thread, which goes on."""

@@ -1,4 +1,4 @@
-"""What this gate runs and reads, as paths: whoever can change one of them needs no other way out."""
+"""What this process runs and reads, as paths: whoever can change one of them needs no other way out."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import click
 
 from sparkgate import paths
 from sparkgate.clients.confining.planning import both, planned
-from sparkgate.clients.output import fail
 from sparkgate.confine.plan import Plan, Wall
 from sparkgate.confine.view import BadView
+from sparkgate.confine.wire import CANNOT_START
 from sparkgate.setting_tables import ConfineSettings
 from sparkgate.settings import Settings, SettingsError, load
 
@@ -23,10 +23,20 @@ from sparkgate.settings import Settings, SettingsError, load
 @click.option("--write", "write", multiple=True, metavar="PATH", help="A folder or file that it may change.")
 @click.option("--read", "read", multiple=True, metavar="PATH", help="A folder or file to show that would be hidden.")
 @click.option("--env", "names", multiple=True, metavar="NAME", help="A variable to pass on, whatever it holds.")
-@click.option("--socket", "sockets", multiple=True, metavar="PATH", help="A Unix socket of others that it may use.")
+@click.option(
+    "--socket",
+    "sockets",
+    multiple=True,
+    metavar="PATH",
+    help="A Unix socket of others that it may use: a way out, as far as who listens there goes.",
+)
 @click.option("--read-only", is_flag=True, help="The folder it starts in cannot be changed.")
 @click.option("--best-effort", is_flag=True, help="Go on without what this machine cannot close, and say what that is.")
-@click.option("--wall", type=click.Choice(["bubblewrap", "unshare"]), help="Who makes the namespaces; else who can.")
+@click.option(
+    "--wall",
+    type=click.Choice(["bubblewrap", "unshare"]),
+    help="bubblewrap, or sparkgate's own system calls; else what works here.",
+)
 @click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Another config.toml.")
 def confine(
     command: tuple[str, ...],
@@ -62,7 +72,8 @@ def confine(
         settings = replace(settings, confine=asked)
         plan = planned(command, settings, config, read_only=read_only, best_effort=best_effort, wall=wall)
     except (BadView, SettingsError) as error:
-        fail(str(error))
+        click.echo(f"sparkgate: not started: {error}", err=True)
+        raise SystemExit(CANNOT_START) from None
     _become_supervisor(plan)
 
 

@@ -49,10 +49,10 @@ def install(system: bool, config_file: str | None, dry_run: bool, as_json: bool)
 
     With --system the gate runs as the user `sparkgate`. Who is in the group `sparkgate-users` comes as far as its
     socket, and may use what [access] in /etc/sparkgate/config.toml gives. What belongs to others it cannot do: an
-    engine with runtime = "process" would run as `sparkgate` within the gate's limits, so give engines an owner. With
-    "systemd" a polkit rule lets `sparkgate` manage their units; with "docker" `sparkgate` has to be in the group
-    `docker`, which is as good as root. Homes are hidden from it: known_files, weights and terms belong in places that
-    `sparkgate` may read.
+    engine with runtime = "process" would run as `sparkgate` within the gate's limits, so give engines another owner:
+    runtime = "systemd" or "docker" in their tables. For "systemd" a polkit rule lets `sparkgate` manage their units;
+    for "docker" `sparkgate` has to be in the group `docker`, which is as good as root. Homes are hidden from it:
+    known_files, weights and terms belong in places that `sparkgate` may read.
     """
     if system and config_file:
         raise click.UsageError(f"the gate of the machine has its configuration at {CONFIG}")
@@ -93,7 +93,7 @@ def uninstall(system: bool, purge: bool, dry_run: bool, as_json: bool) -> None:
 def _check(system: bool, verb: str, writes: bool) -> None:
     if paths.means_system() and not system:
         fail(BESIDE.format(verb=verb))
-    if not shutil.which("systemctl"):
+    if writes and not shutil.which("systemctl"):
         fail(NO_SYSTEMD)
     if system and writes and os.geteuid() != paths.ROOT:
         fail("the gate of the machine is installed by root: put sudo before it; --dry-run shows what it would do")

@@ -15,6 +15,18 @@ from sparkgate.policy.kill_switch import OPERATOR_FILE, KillSwitch, kill_switch_
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 BY_ROOT = f"`sudo mkdir -p {OPERATOR_FILE.parent} && sudo touch {OPERATOR_FILE}` locks every gate of this machine"
+GATE_WORDS = {
+    "told": "gate {pid} has cut {cut} calls that were under way",
+    "absent": "no gate runs, and the next one starts locked",
+    "silent": "gate {pid} does not answer and sends nothing new; `sparkgate gate stop` ends what it has under way",
+    "elsewhere": "your own state folder",
+    "refused": "your own state folder",
+}
+"""What has become of the gate → how the line that says `locked` goes on."""
+NOT_LOCKED = {
+    "elsewhere": "gate {pid} keeps its state in another folder, or is too old to know of locking",
+    "refused": "it takes no orders from this user ({reason})",
+}
 
 
 @click.command()
@@ -51,20 +63,6 @@ def lock(reason: str, config_file: str | None, as_json: bool) -> None:
         )
     if found.get("not_cut"):
         fail(f"{found['not_cut']} calls have not ended yet; `sparkgate gate stop` twice cuts them off")
-
-
-GATE_WORDS = {
-    "told": "gate {pid} has cut {cut} calls that were under way",
-    "absent": "no gate runs, and the next one starts locked",
-    "silent": "gate {pid} does not answer and sends nothing new; `sparkgate gate stop` ends what it has under way",
-    "elsewhere": "your own state folder",
-    "refused": "your own state folder",
-}
-"""What has become of the gate → how the line that says `locked` goes on."""
-NOT_LOCKED = {
-    "elsewhere": "gate {pid} keeps its state in another folder, or is too old to know of locking",
-    "refused": "it takes no orders from this user ({reason})",
-}
 
 
 def _heard(found: dict[str, Any]) -> str:

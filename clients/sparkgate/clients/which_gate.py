@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from sparkgate import paths
 from sparkgate.clients.output import fail
@@ -32,9 +32,10 @@ def settle(asked: str, command: str, words: Sequence[str]) -> None:
     Args:
         asked: "system", "own" or "".
         command: name of the command that is to run.
-        words: the command line behind `sparkgate`.
+        words: the command line behind `sparkgate`; what stands behind `--` belongs to another program.
     """
-    after = list(words[words.index(command) + 1 :]) if command in words else []
+    ours = list(takewhile(lambda word: word != "--", words))
+    after = ours[ours.index(command) + 1 :] if command in ours else []
     paths.choose("own" if command == ALWAYS_OWN else asked, _config_in(after))
     on_files = _works_on_files(command, after[0] if after else "")
     if not paths.means_system() or not (on_files or command in ("bench", "search")) or {"-h", "--help"} & set(after):

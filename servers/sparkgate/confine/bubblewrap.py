@@ -1,4 +1,4 @@
-"""A plan as the command line of bubblewrap (bwrap(1), 0.8 and later)."""
+"""A plan as the command line of bubblewrap (bwrap(1), run with 0.8)."""
 
 from __future__ import annotations
 

@@ -8,17 +8,17 @@ import sys
 from collections.abc import Callable
 
 from sparkgate.confine.kernel import PR_SET_DUMPABLE, prctl
+from sparkgate.confine.wire import CANNOT_START
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """The command gets these itself."""
 MOST_DESCRIPTORS = 1024
-FAILED = 126
 
 
 def _become(stage: Callable[[], int]) -> None:
     """Never returns: what a fork has inherited of its parent's work must not be gone on with."""
-    code = FAILED
+    code = CANNOT_START
     try:
         code = stage()
         sys.stderr.flush()

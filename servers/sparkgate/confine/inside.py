@@ -15,15 +15,12 @@ from contextlib import suppress
 from typing import Any
 
 from sparkgate.confine import first, landlock, seccomp, unix_sockets
-from sparkgate.confine.wire import Ended, Line
+from sparkgate.confine.wire import BACKLOG, CANNOT_START, Ended, Line
 
 SUPERVISION, LANDLOCK, SECCOMP = "supervised_connects", "landlock", "seccomp"
-BACKLOG = 128
 CORE_BYTES = (1, 1)
 """No core is kept, and none is given to a program of the machine, as it would be with 0 (core(5))."""
 STDERR = 2
-CANNOT_START, NOT_FOUND = 126, 127
-"""What shells end with (POSIX)."""
 
 
 def run(descriptor: int) -> int:
@@ -35,7 +32,7 @@ def run(descriptor: int) -> int:
         argv, environment = told["argv"], told["environment"]
         program = shutil.which(argv[0], path=environment.get("PATH", os.defpath))
         if program is None:
-            return _refuse(line, f"{argv[0]}: not found inside", NOT_FOUND)
+            return _refuse(line, f"{argv[0]}: not found inside")
         _make_doors(line, told["doors"])
         line.hear()
         _close_the_rest(line, told["writable"], told["best_effort"])
@@ -43,7 +40,7 @@ def run(descriptor: int) -> int:
     except Ended:
         return CANNOT_START
     except OSError as error:
-        return _refuse(line, f"{error.strerror}", CANNOT_START)
+        return _refuse(line, f"{error.strerror}")
     try:
         os.execve(program, argv, environment)
     except OSError as error:  # nobody listens on the line any more
@@ -60,9 +57,9 @@ def _close_others(kept: int) -> None:
                 os.close(int(name))
 
 
-def _refuse(line: Line, reason: str, code: int) -> int:
+def _refuse(line: Line, reason: str) -> int:
     line.say({"failed": reason})
-    return code
+    return CANNOT_START
 
 
 def _make_doors(line: Line, doors: list[dict[str, Any]]) -> None:

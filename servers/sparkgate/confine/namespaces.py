@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from sparkgate.confine import first, kernel
 from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan
+from sparkgate.confine.wire import CANNOT_START
 
 NAMESPACES = (
     kernel.CLONE_NEWUSER
@@ -41,7 +42,6 @@ DEVICE_LINKS = {
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 """netdevice(7)"""
 LOW_PORTS = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
-FAILED = 126
 
 
 def start(plan: Plan, stage: Callable[[], int]) -> int:
@@ -83,7 +83,7 @@ def _unshared(plan: Plan, stage: Callable[[], int], tell: int, begin: int) -> No
         pid = os.fork()
     except OSError as error:
         os.write(tell, f"0 {error.errno or 1} {error.strerror}".encode())
-        os._exit(FAILED)
+        os._exit(CANNOT_START)
     if pid:
         os.write(tell, f"{pid} ".encode())
         os._exit(0)
@@ -104,7 +104,7 @@ def _first_process(plan: Plan, stage: Callable[[], int]) -> int:
         kernel.drop_capabilities()
     except OSError as error:
         sys.stderr.write(f"sparkgate: the view cannot be made: {error.strerror}\n")
-        return FAILED
+        return CANNOT_START
     return first.run(stage)
 
 

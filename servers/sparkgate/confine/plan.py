@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Kind = Literal["show", "write", "hide", "link", "fresh", "proc", "dev"]
@@ -42,6 +42,7 @@ class Plan:
         system: the gate is that of the machine.
         best_effort: go on with a wall that cannot be closed, and say so.
         wall: who makes the namespaces; None for whoever can.
+        notes: what is to be said on standard error before it starts.
     """
 
     argv: tuple[str, ...]
@@ -54,7 +55,7 @@ class Plan:
     system: bool = False
     best_effort: bool = False
     wall: Wall | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def writable(self) -> list[str]:

@@ -34,20 +34,17 @@ from sparkgate.confine.gate_link import GateLink, GateRefused
 from sparkgate.confine.plan import Plan, loaded
 from sparkgate.confine.record import Record
 from sparkgate.confine.view import BadView, shields
-from sparkgate.confine.wire import Ended, Line
+from sparkgate.confine.wire import BACKLOG, CANNOT_START, GATE, Ended, Line
 
 TICK_S = 0.5
 FIRST_PORT = 1024
 """Below it, whoever listens needs a capability (ip(7))."""
 PROBE_S = 5.0
 PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
-GATE = ".gate"
-"""Name of the listener that is no engine's; no engine can be called so."""
-BACKLOG = 128
 NO_NAMESPACES = (
-    "this machine lets you make no namespaces ({reason}), and without them nothing can be closed. Install bubblewrap, "
-    "or have the operator allow them: sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), "
-    "kernel.unprivileged_userns_clone=1 (Debian), user.max_user_namespaces above 0"
+    "this machine lets you make no namespaces ({reason}), and without them nothing can be closed. Install bubblewrap "
+    "where there is none, or have the operator allow them: sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
+    "(Ubuntu), kernel.unprivileged_userns_clone=1 (Debian), user.max_user_namespaces above 0"
 )
 
 
@@ -109,7 +106,7 @@ class Supervisor:
     def _start(self, pair: socket.socket) -> str:
         """Start process 1 inside; the name of who made the namespaces."""
         os.set_inheritable(pair.fileno(), True)
-        reason = "there is no bubblewrap"
+        reason = "no bubblewrap, and no namespaces without it"
         program = bubblewrap() if self.plan.wall in (None, "bubblewrap") else ""
         if program:
             reason = probed(program)
@@ -126,7 +123,7 @@ class Supervisor:
                 self._child = namespaces.start(self.plan, lambda: inside.run(pair.fileno()))
                 return "unshare"
             except OSError as error:
-                reason = f"{error.strerror}"
+                reason = f"bubblewrap: {reason}; without it: {error.strerror}" if program else f"{error.strerror}"
         raise CannotConfine(NO_NAMESPACES.format(reason=reason))
 
     def _prepare(self, line: Line, wall: str, canaries: Canaries) -> None:
@@ -321,7 +318,7 @@ def main() -> int:
         sys.stderr.write(f"sparkgate: not started: {error}\n")
     except (OSError, kernel.KernelError) as error:
         sys.stderr.write(f"sparkgate: not started: {error.strerror or error}\n")
-    return inside.CANNOT_START
+    return CANNOT_START
 
 
 if __name__ == "__main__":

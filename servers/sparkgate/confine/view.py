@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sparkgate.confine.plan import Mount
+from sparkgate.confine.plan import Kind, Mount
 from sparkgate.confine.secrets import OF_THE_MACHINE, SECRETS, SECRETS_OF_ROOT, STARTED
 from sparkgate.confine.trail import entries, holds
 from sparkgate.paths import SOCKET_PATH_MAX_BYTES
@@ -168,7 +168,7 @@ def _put_together(folder: str, absent: set[str]) -> Iterator[Mount]:
 
 
 def _shown(entry: os.DirEntry[str]) -> Iterator[Mount]:
-    """A link stays what it is where its target is in sight; sockets and pipes of others are left out."""
+    """A link stays what it is, wherever it leads; sockets and pipes of others are left out."""
     if entry.is_symlink():
         yield Mount("link", entry.path, os.readlink(entry.path))
     elif entry.is_dir() or entry.is_file():
@@ -187,8 +187,8 @@ def _buried(paths: Iterable[str]) -> list[str]:
     return [path for path in real if any(holds(emptied, path) for emptied in (RUN, *FRESH))]
 
 
-def _mount(kind: str, path: str) -> Mount:
+def _mount(kind: Kind, path: str) -> Mount:
     if not os.path.exists(path):
         raise BadView(f"{path} is not there, so it cannot be shown")
     real = os.path.realpath(path)
-    return Mount("write" if kind == "write" else "show", real, real, not os.path.isdir(real))
+    return Mount(kind, real, real, not os.path.isdir(real))

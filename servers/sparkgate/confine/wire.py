@@ -8,6 +8,11 @@ import socket
 from typing import Any
 
 MAX_DESCRIPTORS = 64
+BACKLOG = 128
+GATE = ".gate"
+"""Name of the listener that is no engine's; no engine can be called so."""
+CANNOT_START = 126
+"""What shells end with when a command cannot be started (POSIX)."""
 CHUNK_BYTES = 65_536
 
 

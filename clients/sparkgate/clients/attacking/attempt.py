@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -71,3 +71,15 @@ def tried(attack: Attack, reach: Reach) -> Result:
     except Exception as error:
         return Result(attack.name, attack.title, "open", f"it could not be told: {type(error).__name__}")
     return Result(attack.name, attack.title, "open")
+
+
+def first_open(attempts: Sequence[Callable[[], None]]) -> None:
+    """Every one must fail; the first that does not is the way out. Raises OSError, that of the first attempt."""
+    failed: OSError | None = None
+    for attempt in attempts:
+        try:
+            return attempt()
+        except OSError as error:
+            failed = failed or error
+    if failed:
+        raise failed

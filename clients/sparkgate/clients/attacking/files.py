@@ -7,11 +7,10 @@ import os
 import secrets
 import socket
 import stat
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sparkgate.clients.attacking.attempt import Attack, Reach
+from sparkgate.clients.attacking.attempt import Attack, Reach, first_open
 from sparkgate.confine.canaries import FIFO
 
 STARTED = (".bashrc", ".profile", ".zshrc", ".config/autostart/sparkgate.desktop", ".config/systemd/user/x.service")
@@ -37,27 +36,15 @@ def _read(path: str) -> None:
     os.close(os.open(path, os.O_RDONLY))
 
 
-def _first_open(attempts: list[Callable[[], None]]) -> None:
-    """Every one must fail; the first that does not is the way out."""
-    failed: OSError | None = None
-    for attempt in attempts:
-        try:
-            return attempt()
-        except OSError as error:
-            failed = failed or error
-    assert failed
-    raise failed
-
-
 def _rules(reach: Reach) -> None:
     folder = os.path.dirname(reach.config)
     name = f"{secrets.token_hex(4)}.toml"
-    _first_open([lambda: _make(f"{folder}/rules/{name}"), lambda: _make(f"{folder}/{name}")])
+    first_open([lambda: _make(f"{folder}/rules/{name}"), lambda: _make(f"{folder}/{name}")])
 
 
 def _log(reach: Reach) -> None:
     log = f"{reach.state}/audit.db"
-    _first_open([lambda: _append(log), lambda: _append(f"{log}-wal"), lambda: _make(f"{log}-journal")])
+    first_open([lambda: _append(log), lambda: _append(f"{log}-wal"), lambda: _make(f"{log}-journal")])
 
 
 def _key(reach: Reach) -> None:
@@ -68,7 +55,7 @@ def _fake_gate(reach: Reach) -> None:
     """Take the gate's place: bind beside it, or put its folder away."""
     folder = os.path.dirname(reach.socket)
     other = f"{folder}/{secrets.token_hex(4)}"
-    _first_open([lambda: _bind(other), lambda: _moved(reach.socket), lambda: _moved(folder)])
+    first_open([lambda: _bind(other), lambda: _moved(reach.socket), lambda: _moved(folder)])
 
 
 def _bind(path: str) -> None:
@@ -96,7 +83,7 @@ def _link(reach: Reach) -> None:
 
 def _started(reach: Reach) -> None:
     new = f"{reach.home}/.{secrets.token_hex(4)}"
-    _first_open([partial(_make, new), *(partial(_append, f"{reach.home}/{name}") for name in STARTED)])
+    first_open([partial(_make, new), *(partial(_append, f"{reach.home}/{name}") for name in STARTED)])
 
 
 def _pipe(reach: Reach) -> None:
@@ -108,7 +95,7 @@ def _pipe(reach: Reach) -> None:
 def _set_user_id(_: Reach) -> None:
     """A program that whoever starts it outside runs as the user who was confined."""
     folders = (os.getcwd(), "/tmp")
-    _first_open([partial(way, f"{folder}/{secrets.token_hex(4)}") for folder in folders for way in (_changed, _born)])
+    first_open([partial(way, f"{folder}/{secrets.token_hex(4)}") for folder in folders for way in (_changed, _born)])
 
 
 def _changed(path: str) -> None:
@@ -134,11 +121,11 @@ def _has_bit(path: str) -> None:
 
 
 def _kernel(_: Reach) -> None:
-    _first_open([partial(_append, path) for path in KERNEL_SETTINGS])
+    first_open([partial(_append, path) for path in KERNEL_SETTINGS])
 
 
 def _device(_: Reach) -> None:
-    _first_open([lambda: _read("/dev/mem"), lambda: _read("/dev/vda"), lambda: _read("/dev/sda"), _made_device])
+    first_open([lambda: _read("/dev/mem"), lambda: _read("/dev/vda"), lambda: _read("/dev/sda"), _made_device])
 
 
 def _made_device() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
-from sparkgate.clients.attacking.attempt import Attack, NotTried, Reach
+from sparkgate.clients.attacking.attempt import Attack, NotTried, Reach, first_open
 
 NOWHERE_4, NOWHERE_6 = "192.0.2.1", "2001:db8::1"
 """RFC 5737 and RFC 3849. Nothing is sent there: to connect a datagram socket only asks whether there is a way."""
@@ -24,6 +25,12 @@ NO_SERVICE = "none of the usual services is in sight"
 
 def _tcp(host: str, port: int) -> None:
     socket.create_connection((host, port), timeout=WAIT_S).close()
+
+
+def _ipv6_local(reach: Reach) -> None:
+    if not reach.targets.tcp6:
+        raise NotTried("this machine has no IPv6")
+    _tcp("::1", reach.targets.tcp6)
 
 
 def _way(family: socket.AddressFamily, address: str) -> None:
@@ -81,26 +88,12 @@ def _services(_: Reach) -> None:
     there += [path for path in (os.environ.get("SSH_AUTH_SOCK", ""),) if path and os.path.exists(path)]
     if not there:
         raise FileNotFoundError(0, NO_SERVICE)
-    failed: OSError | None = None
-    for path in there:
-        try:
-            return _unix(path)
-        except OSError as error:
-            failed = failed or error
-    if failed:
-        raise failed
+    first_open([partial(_unix, path) for path in there])
 
 
 def _datagrams_by_name(_: Reach) -> None:
     for one in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM):
         one.close()
-
-
-def _vsock(_: Reach) -> None:
-    if not Path("/proc/net/vsock").exists() and not Path("/dev/vsock").exists():
-        _made(AF_VSOCK, socket.SOCK_STREAM)
-        raise NotTried("this kernel has no machine sockets")
-    _made(AF_VSOCK, socket.SOCK_STREAM)
 
 
 def _text(path: str) -> str:
@@ -115,12 +108,12 @@ ATTACKS = (
     Attack("tcp_web", "a way to an address of the web", lambda at: _way(socket.AF_INET, NOWHERE_4)),
     Attack("udp", "UDP to a program of this machine that runs outside", _datagram),
     Attack("ipv6", "a way to an address of the web by IPv6", lambda at: _way(socket.AF_INET6, NOWHERE_6)),
-    Attack("ipv6_local", "IPv6 to a server of this machine that runs outside", lambda at: _tcp("::1", at.targets.tcp6)),
+    Attack("ipv6_local", "IPv6 to a server of this machine that runs outside", _ipv6_local),
     Attack("dns", "asking a server of names, which carries text out as names", _name),
     Attack("icmp", "a ping, which carries text out", _ping),
     Attack("raw", "raw packets", lambda at: _made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)),
     Attack("packet", "frames of the network card", lambda at: _made(17, socket.SOCK_RAW, 3)),
-    Attack("vsock", "machine sockets, which no network namespace holds", _vsock),
+    Attack("vsock", "machine sockets, which no network namespace holds", lambda _: _made(AF_VSOCK, 1)),
     Attack("netlink", "news of devices from the kernel", lambda at: _made(16, socket.SOCK_RAW, NETLINK_KOBJECT_UEVENT)),
     Attack("kernel_crypto", "the kernel's cipher sockets", lambda at: _made(AF_ALG, socket.SOCK_SEQPACKET)),
     Attack(

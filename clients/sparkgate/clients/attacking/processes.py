@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
 from sparkgate.clients.attacking.attempt import Attack, Reach
@@ -60,14 +61,13 @@ def _command(folder: Path) -> str:
         return ""
 
 
-def _in_a_child(call: object) -> None:
+def _in_a_child(call: Callable[[], object]) -> None:
     """What would change this process for good is tried in one that ends at once."""
     told, tell = os.pipe()
     child = os.fork()
     if not child:
         number = 0
         try:
-            assert callable(call)
             call()
         except OSError as error:
             number = error.errno or 1

@@ -1,15 +1,13 @@
-"""Where a host keeps its files, where ours are, and what runs outside as well."""
+"""Where a host keeps its files, and where ours are."""
 
 from __future__ import annotations
 
 import os
 import pwd
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import sparkgate
 from sparkgate import paths
 from sparkgate.clients.hosts import HOSTS
 from sparkgate.clients.hosts.host import Where
@@ -53,14 +51,3 @@ def own_files(config: str, settings: Settings) -> Iterator[str]:
         yield folder
     named = (settings.searxng.auth_file, settings.audit.head_file, *(one.key_file for one in settings.engines.values()))
     yield from (str(Path(name).expanduser()) for name in named if name)
-
-
-def used_outside(config: str) -> list[str]:
-    """What runs or is read outside as well as inside: our code, programs that are found by name, the configuration.
-
-    Each file of the configuration may be a link to somewhere else.
-    """
-    modules = [sys.prefix, sys.base_prefix, *sys.path, *sparkgate.__path__]
-    programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    files = [config, *(str(path) for path in Path(config).parent.rglob("*"))]
-    return [path for path in dict.fromkeys([*modules, *programs, *files]) if os.path.isabs(path)]

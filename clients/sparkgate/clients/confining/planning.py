@@ -8,13 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from sparkgate import paths
-from sparkgate.clients.confining.places import homes, host_folders, own_files, used_outside
+from sparkgate.clients.confining.places import homes, host_folders, own_files
 from sparkgate.confine.environment import scrubbed
 from sparkgate.confine.plan import Plan, Wall
 from sparkgate.confine.supervisor import folder_of
 from sparkgate.confine.view import BadView, Wish, view, with_folder
 from sparkgate.setting_tables import ConfineSettings
 from sparkgate.settings import Settings
+from sparkgate.used_here import used_here
 
 
 def both(one: ConfineSettings, other: ConfineSettings) -> ConfineSettings:
@@ -37,7 +38,7 @@ def planned(
         folder=_here(),
         write=[*absolute(asked.write), *host_folders(command[0])],
         read=[*absolute(asked.read), *sockets],
-        used=used_outside(config),
+        used=used_here(Path(config)),
         ours=list(own_files(config, settings)),
         socket=paths.socket_path(config),
         socket_folder=folder_of(os.getpid()),

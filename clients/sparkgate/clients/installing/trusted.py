@@ -11,10 +11,12 @@ from sparkgate import paths
 
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp", "/dev/shm")
 """What the unit does not see (ProtectHome, PrivateTmp), and what is gone after a while."""
-WAY_OUT = (
-    "install sparkgate where root alone writes: `sudo python3 -m venv /opt/sparkgate && sudo /opt/sparkgate/bin/pip "
-    "install sparkgate && sudo /opt/sparkgate/bin/sparkgate gate install --system`"
+IN_PLACE = (
+    "sudo python3 -m venv /opt/sparkgate && sudo /opt/sparkgate/bin/pip install .",
+    "sudo /opt/sparkgate/bin/sparkgate gate install --system",
 )
+"""From a checkout of sparkgate; the README shows the same lines."""
+WAY_OUT = f"from a checkout of sparkgate, install it where root alone writes: `{' && '.join(IN_PLACE)}`"
 
 
 def objection(places: Iterable[Path], hidden: Sequence[str] = HIDDEN) -> str:

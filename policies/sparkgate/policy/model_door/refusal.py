@@ -75,7 +75,7 @@ RULES: Mapping[str, Rule] = {
     ),
     # what the operator has done
     "removed": Rule(403, "{door} is no longer configured; the operator puts [engines.{door}] back, or start anew"),
-    "locked": Rule(403, "outbound calls are locked; the operator ends that with `sparkgate gate unlock`"),
+    "locked": Rule(403, "outbound calls are locked; `sparkgate gate status` says by which file; its owner ends that"),
     # bad luck
     "misconfigured": Rule(503, "the configuration of the gate cannot be used; `sparkgate config` says why", False),
     "not_known_yet": Rule(
