@@ -87,7 +87,7 @@ class SystemBox:
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", SETUP, "sh", root, closed or "", prefix],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
         )
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -97,10 +97,9 @@ class SystemBox:
         Raises:
             NoBox: This machine does not let us.
         """
-        assert self._holder.stdout
-        said = self._holder.stdout.readline().decode()
-        if said != "ready\n":
-            raise NoBox(said.strip() or "unshare said nothing")
+        assert self._holder.stdout and self._holder.stderr
+        if self._holder.stdout.readline() != b"ready\n":
+            raise NoBox(self._holder.stderr.read().decode().strip().partition("\n")[0] or "unshare said nothing")
         self.try_out(0, FOLDERS)
         self.configure("")
 

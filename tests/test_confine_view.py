@@ -34,6 +34,7 @@ def test_a_folder_of_programs_in_the_folder_of_work_is_there_and_cannot_be_chang
     script = "touch env/bin/nvidia-smi; mv env old; touch here"
     done = confined.shell(script, PATH=f"{programs}:{os.environ['PATH']}")
     assert not (programs / "nvidia-smi").exists() and (confined.work / "here").exists(), done.stderr
+    assert f"{confined.work}/env cannot be changed inside" in done.stderr
 
 
 def test_what_leads_to_such_a_folder_by_a_link_makes_the_folder_read_only(confined: Confined) -> None:
@@ -148,6 +149,45 @@ def test_what_else_is_in_the_home_folder_is_in_sight_also_by_links(confined: Con
     (folder(home / ".config" / "tool") / "conf").write_text("seen\n")
     (home / "link").symlink_to(".config/tool/conf")
     assert confined.shell(f"cat {home}/link").stdout == "seen\n"
+
+
+def test_a_secret_that_is_a_link_is_hidden_where_it_leads(confined: Confined) -> None:
+    home = confined.box.root
+    (folder(home / "dotfiles" / "ssh") / "id_rsa").write_text("SECRET\n")
+    (home / "dotfiles" / "netrc").write_text("SECRET\n")
+    (home / ".ssh").symlink_to("dotfiles/ssh")
+    (home / ".netrc").symlink_to("dotfiles/netrc")
+    done = confined.shell(f"cat {home}/dotfiles/ssh/id_rsa {home}/dotfiles/netrc {home}/.netrc; echo done")
+    assert done.stdout == "done\n"
+
+
+@ALL_WALLS
+def test_an_entry_of_the_home_that_vanishes_meanwhile_stops_nothing(confined: Confined, wall: str) -> None:
+    """The program that makes the namespaces is held up until what was seen has gone."""
+    home = confined.box.root
+    made = [home / f".tmp{number}" for number in range(300)]
+    for path in made:
+        path.touch()
+    host = confined.box.host(*confined.argv("echo", "started", options=("--wall", wall)))
+    for path in made:
+        path.unlink(missing_ok=True)
+    assert host.stdout.readline() == b"started\n"
+
+
+def test_a_home_with_many_entries_is_confined_as_well(confined: Confined) -> None:
+    for number in range(1000):
+        (confined.box.root / f"file{number}").touch()
+    found = confined.attacked()
+    assert {name for name, one in found.items() if one["state"] == "open"} == set()
+
+
+def test_a_home_with_too_many_entries_is_refused_unless_best_effort_is_wanted(confined: Confined) -> None:
+    for number in range(5100):
+        (confined.box.root / f"file{number}").touch()
+    refused = confined.run("true")
+    assert refused.returncode == 126 and "too many to leave out what is secret" in refused.stderr
+    (confined.box.root / ".netrc").write_text("SECRET")
+    assert "SECRET" not in confined.shell(f"cat {confined.box.root}/.netrc", options=("--best-effort",)).stdout
 
 
 SCRUBBED = {

@@ -54,16 +54,14 @@ def _keys(numbers: Iterable[int], name: Callable[[int], str]) -> Iterable[str]:
 
 
 def toolsets(access: AccessSettings, who: Asker) -> frozenset[str]:
-    """What `[access]` gives a user: the union over its own entry and those of its groups."""
-    if who.groups is None:
-        return frozenset()
+    """What `[access]` gives a user: the union over its own entry and those of its groups, as far as they are told."""
     given = [words for name, words in access.users.items() if name in who.keys]
-    given += [words for name, words in access.groups.items() if name in who.groups]
+    given += [words for name, words in access.groups.items() if name in (who.groups or ())]
     return frozenset().union(*given)
 
 
 def refusal(access: AccessSettings, who: Asker, toolset: str, own_uid: int, config: str, do: str = "") -> str:
-    """Why this user may not have this toolset, or "" when it may.
+    """Why this user may not have this toolset, or the models, or "" when it may.
 
     The gate's own user may everything, and so may root once `[access]` is given; both may always control the gate.
     Others may what `[access]` says; whoever may use something may also ask how the gate is.

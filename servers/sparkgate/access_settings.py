@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sparkgate.arguments import TOOLSETS
+
+MODELS = "models"
+"""The engines of the configuration, with the operator's keys, behind the doors of a confinement."""
+GIVABLE = (*TOOLSETS, MODELS)
+"""What may stand in the lists of `[access]`."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """User or group, by name or number → the toolsets it may use. Both empty: the gate serves its own user alone."""
+    """User or group, by name or number → what it may use, of `GIVABLE`. Both empty: the gate serves its own user alone."""
 
     users: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict,
-        metadata={"unit": "toolset", "meaning": 'Toolsets that this user may use, such as ["search"].'},
+        metadata={
+            "unit": "toolset",
+            "meaning": 'What this user may use, such as ["search"]: toolsets, and "models" for the engines in confinements.',
+        },
     )
     groups: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict,
-        metadata={"unit": "toolset", "meaning": "Toolsets that everybody in this group may use."},
+        metadata={"unit": "toolset", "meaning": "The same for everybody in this group."},
     )
 
     @property

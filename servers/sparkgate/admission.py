@@ -37,16 +37,23 @@ class Admission:
         self._noted: dict[tuple[int, str], float] = {}
 
     def refusal(self, peer: Peer, gids: tuple[int, ...] | None, toolset: str, do: str) -> str:
-        """Why this connection is refused, or "". Reads files and may ask a directory of users: not for the loop."""
+        """Why this connection is refused, or "", and a row of it. Not for the loop, as `objection` is not."""
+        reason = self.objection(peer, gids, toolset, do)
+        if reason:
+            self._note(peer, toolset if toolset in TOOLSETS else "")
+        return reason
+
+    def objection(self, peer: Peer, gids: tuple[int, ...] | None, wanted: str, do: str = "") -> str:
+        """Why a user may not have a toolset, or the models, or "". Reads files and may ask a directory of users."""
+        if peer.uid == os.getuid():
+            return ""
         config = str(self._services.config)
         try:
             given, readable = load(self._services.config).access, True
         except SettingsError:
             given, readable = AccessSettings(), False
         who = access.asker(peer.uid, gids, user_name, group_name)
-        reason = access.refusal(given, who, toolset, os.getuid(), config, do)
-        if reason:
-            self._note(peer, toolset if toolset in TOOLSETS else "")
+        reason = access.refusal(given, who, wanted, os.getuid(), config, do)
         return reason if readable or not reason else UNREADABLE
 
     def _note(self, peer: Peer, toolset: str) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sparkgate import log
 from sparkgate.confine.wire import BACKLOG, GATE
 from sparkgate.daemon import KEEP_SOCKET_FILE
-from sparkgate.model_doors import ModelDoors
+from sparkgate.model_doors import ModelDoors, Offered
 from sparkgate.policy.audit import Caller
 from sparkgate.refusal_rows import About, LimitedRows
 from sparkgate.services import Services
@@ -49,10 +49,12 @@ class Doorway:
         services: configuration and log.
         caller: who started it, with the name of the confinement.
         connected: serves a connection that came from inside.
+        no_models: why its user is offered no engine; "" when it is. Listeners of engines are closed then.
     """
 
-    def __init__(self, services: Services, caller: Caller, connected: Connected) -> None:
+    def __init__(self, services: Services, caller: Caller, connected: Connected, no_models: str = "") -> None:
         self._services, self._caller, self._connected = services, caller, connected
+        self._no_models = no_models
         self._doors = ModelDoors(services, caller)
         self._names: tuple[str, ...] = ()
         self._server: asyncio.Server | None = None
@@ -70,7 +72,7 @@ class Doorway:
                 "confinement_opened",
                 name=self._caller.confined,
                 pid=self._caller.pid,
-                doors=[one.name for one in self._doors.offered()],
+                doors=[one.name for one in self._offered()],
             )
             while line := await reader.readline():
                 await self._noted(line)
@@ -80,6 +82,11 @@ class Doorway:
                     os.close(descriptor)
             await self._close()
             log.info("confinement_closed", name=self._caller.confined)
+
+    @property
+    def uid(self) -> int:
+        """The user that started it."""
+        return self._caller.uid
 
     def status(self) -> dict[str, Any]:
         """Who it is, and what its doors have carried and refused."""
@@ -94,14 +101,18 @@ class Doorway:
         with suppress(ConnectionError):
             await self._say(gate="retiring")
 
+    def _offered(self) -> tuple[Offered, ...]:
+        return () if self._no_models else self._doors.offered()
+
     async def _handed(self, writer: asyncio.StreamWriter) -> dict[str, int]:
         """Name → descriptor, ours from now on. The stream would drop descriptors, so they are read past it."""
         transport = writer.transport
         assert isinstance(transport, asyncio.ReadTransport)
         transport.pause_reading()
-        offered = [{"name": one.name, "port": one.port, "engine": one.engine} for one in self._doors.offered()]
+        offered = [{"name": one.name, "port": one.port, "engine": one.engine} for one in self._offered()]
+        refused = (self._no_models,) if self._no_models else self._doors.refused()
         uses = await asyncio.to_thread(used_here, self._services.config)
-        await self._say(gate="ready", doors=offered, refused=self._doors.refused(), uses=uses)
+        await self._say(gate="ready", doors=offered, refused=refused, uses=uses)
         with writer.get_extra_info("socket").dup() as link:
             told = await asyncio.to_thread(_received, link)
         transport.resume_reading()
@@ -115,9 +126,20 @@ class Doorway:
             self._connected, sock=listener, backlog=BACKLOG, **KEEP_SOCKET_FILE
         )
         doors = dict(handed)
-        self._names = tuple(doors)
         handed.clear()
+        if self._no_models:
+            doors = await self._without(doors)
+        self._names = tuple(doors)
         await self._doors.open(doors)
+
+    async def _without(self, doors: dict[str, int]) -> dict[str, int]:
+        """Nothing; these listeners take no connection from now on, also where the other side holds them."""
+        for descriptor in doors.values():
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor) as listener, suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+        if doors:
+            await self._rows.add(self._caller, "models")
+        return {}
 
     async def _noted(self, line: bytes) -> None:
         try:

@@ -10,6 +10,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from sparkgate import log
+from sparkgate.access_settings import MODELS
 from sparkgate.admission import Admission
 from sparkgate.daemon import installed_version
 from sparkgate.link import Peer, peer, peer_groups
@@ -26,6 +27,8 @@ MAX_OF_ONE_USER = 64
 """Connections of one user who is not the gate's own: nobody takes the places of all."""
 MAX_OF_ONE_CONFINEMENT = 64
 """The same for what is confined, whoever started it."""
+MAX_CONFINEMENTS_OF_ONE_USER = 8
+"""The same for its confinements, as each may have a process of its own for its doors."""
 HELLO_TIMEOUT_S = 5.0
 CONFINE = "confine"
 """Asked for by a supervisor, not by a host."""
@@ -166,7 +169,13 @@ class Reception:
         name = hello.confinement if hello.confinement.isalnum() else secrets.token_hex(4)
         caller = _caller(who, hello, hello.toolset, "", name)
         within = Reception(self._gate, name)
-        doorway = Doorway(self._gate.services, caller, within.connected)
+        groups = peer_groups(writer.get_extra_info("socket"))
+        no_models = await asyncio.to_thread(self._admission.objection, who, groups, MODELS)
+        if self._has_all_confinements(who):
+            many = f"{MAX_CONFINEMENTS_OF_ONE_USER} confinements of this user"
+            await _say(writer, gate="refused", reason=f"{many} run already; end one of them first")
+            return
+        doorway = Doorway(self._gate.services, caller, within.connected, no_models)
         self._gate.doorways.add(doorway)
         try:
             await doorway.serve(reader, writer)
@@ -176,6 +185,10 @@ class Reception:
             await within.close()
             self._gate.doorways.discard(doorway)
             self._gate.stir()
+
+    def _has_all_confinements(self, who: Peer) -> bool:
+        mine = sum(one.uid == who.uid for one in self._gate.doorways)
+        return who.uid != os.getuid() and mine >= MAX_CONFINEMENTS_OF_ONE_USER
 
 
 def _caller(who: Peer, hello: Hello, session: str, host: str, confined: str) -> Caller:

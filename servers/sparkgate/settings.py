@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sparkgate import paths
+from sparkgate.access_settings import GIVABLE, AccessSettings
 from sparkgate.access_settings import TABLES as ACCESS_TABLES
-from sparkgate.access_settings import AccessSettings
-from sparkgate.arguments import TOOLSETS
 from sparkgate.engine_settings import NEEDS, ControlSettings, EngineSettings, mistakes
 from sparkgate.setting_tables import (
     AuditSettings,
@@ -85,24 +84,24 @@ def load(path: Path | None = None) -> Settings:
 
 
 def _access(data: Any, path: Path, text: str) -> AccessSettings:
-    """`[access]`: its two tables hold a list of toolsets by name."""
+    """`[access]`: its two tables hold a list of what is given by name."""
     if not isinstance(data, dict):
         raise SettingsError(f"{path}:{_line(text, 'access')}: access holds tables such as [access.users]")
     for name in data:
         if name not in ACCESS_TABLES or not isinstance(data[name], dict):
             line = _line(text, name, "access")
             raise SettingsError(f"{path}:{line}: access.{name} is not a table of it{_nearest(name, ACCESS_TABLES)}")
-    return AccessSettings(**{name: _toolsets(name, table, path, text) for name, table in data.items()})
+    return AccessSettings(**{name: _given(name, table, path, text) for name, table in data.items()})
 
 
-def _toolsets(table: str, given: dict[str, Any], path: Path, text: str) -> dict[str, tuple[str, ...]]:
-    toolsets = {}
+def _given(table: str, given: dict[str, Any], path: Path, text: str) -> dict[str, tuple[str, ...]]:
+    words_of = {}
     for name, words in given.items():
         where = f"{path}:{_access_line(text, table, name)}: access.{table}.{name}"
-        toolsets[name] = _checked(words, WORDS, {"unit": "toolset"}, where)
-        for unknown in [word for word in toolsets[name] if word not in TOOLSETS]:
-            raise SettingsError(f"{where} holds {unknown!r}, which is no toolset{_nearest(unknown, TOOLSETS)}")
-    return toolsets
+        words_of[name] = _checked(words, WORDS, {"unit": "toolset"}, where)
+        for unknown in [word for word in words_of[name] if word not in GIVABLE]:
+            raise SettingsError(f"{where} holds {unknown!r}, which nobody can be given{_nearest(unknown, GIVABLE)}")
+    return words_of
 
 
 def _access_line(text: str, table: str, name: str) -> int:

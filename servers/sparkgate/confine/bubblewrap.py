@@ -42,7 +42,7 @@ def _is_folder(mount: Mount) -> bool:
 def _words(mount: Mount) -> tuple[str, ...]:
     match mount.kind:
         case "show":
-            return ("--ro-bind", mount.source, mount.target)
+            return ("--ro-bind-try" if mount.optional else "--ro-bind", mount.source, mount.target)
         case "write":
             return ("--bind", mount.source, mount.target)
         case "hide":

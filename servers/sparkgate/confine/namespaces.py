@@ -72,6 +72,18 @@ def start(plan: Plan, stage: Callable[[], int]) -> int:
     return int(pid)
 
 
+def objection() -> str:
+    """Why this user can make no namespaces here; "" when it can."""
+    child = os.fork()
+    if not child:
+        try:
+            kernel.unshare(NAMESPACES)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return "the kernel refuses" if os.waitpid(child, 0)[1] else ""
+
+
 def _unshared(plan: Plan, stage: Callable[[], int], tell: int, begin: int) -> None:
     """Never returns: ends when process 1 has been started, which its parent then inherits."""
     try:
@@ -148,6 +160,8 @@ def _inside(target: str) -> str:
 
 def _put(mount: Mount) -> None:
     place = _inside(mount.target)
+    if mount.optional and not os.path.exists(OLD + mount.source):
+        return
     if mount.kind in ("show", "write", "hide") and mount.target != "/":
         _make_place(place, mount.is_file)
     match mount.kind:

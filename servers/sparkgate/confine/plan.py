@@ -19,12 +19,16 @@ CLOSED_PROC = ("sys", "sysrq-trigger", "irq", "bus")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One place of the view; a later one lies over those before it. `source` is empty where nothing is shown."""
+    """One place of the view; a later one lies over those before it. `source` is empty where nothing is shown.
+
+    One that is `optional` is left out when it has vanished by the time it is made.
+    """
 
     kind: Kind
     target: str
     source: str = ""
     is_file: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,15 @@ from sparkgate.confine.connects import ConnectSupervisor
 from sparkgate.confine.gate_link import GateLink, GateRefused
 from sparkgate.confine.plan import Plan, loaded
 from sparkgate.confine.record import Record
-from sparkgate.confine.view import BadView, shields
+from sparkgate.confine.view import SHIELDED, BadView, shields
 from sparkgate.confine.wire import BACKLOG, CANNOT_START, GATE, Ended, Line
 
 TICK_S = 0.5
 FIRST_PORT = 1024
 """Below it, whoever listens needs a capability (ip(7))."""
 PROBE_S = 5.0
+MANY_MOUNTS = 300
+ANOTHER_PATH = "A gate that was started with another PATH is ended by `sparkgate gate stop`"
 PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 NO_NAMESPACES = (
     "this machine lets you make no namespaces ({reason}), and without them nothing can be closed. Install bubblewrap "
@@ -100,14 +102,18 @@ class Supervisor:
         try:
             more = shields([mount.target for mount in self.plan.mounts if mount.kind == "write"], greeting["uses"])
         except BadView as error:
-            raise CannotConfine(str(error)) from error
+            raise CannotConfine(f"{error}. {ANOTHER_PATH}") from error
+        known = {mount.target for mount in self.plan.mounts}
+        for mount in more:
+            if mount.target not in known:
+                sys.stderr.write(f"sparkgate: {SHIELDED.format(place=mount.target)}\n")
         self.plan = replace(self.plan, mounts=(*self.plan.mounts, *more))
 
     def _start(self, pair: socket.socket) -> str:
         """Start process 1 inside; the name of who made the namespaces."""
         os.set_inheritable(pair.fileno(), True)
         reason = "no bubblewrap, and no namespaces without it"
-        program = bubblewrap() if self.plan.wall in (None, "bubblewrap") else ""
+        program = bubblewrap() if self._by_bubblewrap() else ""
         if program:
             reason = probed(program)
             if not reason:
@@ -125,6 +131,12 @@ class Supervisor:
             except OSError as error:
                 reason = f"bubblewrap: {reason}; without it: {error.strerror}" if program else f"{error.strerror}"
         raise CannotConfine(NO_NAMESPACES.format(reason=reason))
+
+    def _by_bubblewrap(self) -> bool:
+        """Unless another is asked for; of many mounts, each takes it longer than the one before."""
+        if self.plan.wall:
+            return self.plan.wall == "bubblewrap"
+        return len(self.plan.mounts) <= MANY_MOUNTS or bool(namespaces.objection())
 
     def _prepare(self, line: Line, wall: str, canaries: Canaries) -> None:
         plan = self.plan

@@ -15,9 +15,10 @@ RUN = "/run"
 """Where services leave their sockets: D-Bus, docker, systemd, the agents of ssh and gpg. Nobody writes there inside."""
 FRESH = ("/tmp", "/var/tmp")
 """Where programs leave what they make, and their sockets: tmux, X11, agents of ssh."""
-MOST_ENTRIES = 2000
-"""Of a folder that is put together anew from its entries; of a larger one, what is secret is mounted over."""
+MOST_ENTRIES = 5000
+"""Of a folder that is put together anew from its entries."""
 BELOW = "choose a folder below"
+SHIELDED = "{place} cannot be changed inside: programs are started from it outside (it is on PATH, or has our code)"
 
 
 class BadView(ValueError):
@@ -37,6 +38,7 @@ class Wish:
         ours: folders and files of the gate that are to be absent.
         socket: path of the gate's socket.
         socket_folder: what lies where the socket's folder was.
+        best_effort: show a folder that is too large to be put together, with the secrets of now mounted over.
     """
 
     homes: Sequence[str]
@@ -47,6 +49,7 @@ class Wish:
     ours: Sequence[str]
     socket: str
     socket_folder: str
+    best_effort: bool = False
 
 
 def view(wish: Wish) -> tuple[Mount, ...]:
@@ -73,7 +76,7 @@ def view(wish: Wish) -> tuple[Mount, ...]:
         Mount("proc", "/proc"),
         *(_mount("show", path) for path in _buried([*wish.homes, wish.folder, *wish.used])),
         *_without(wish),
-        *_hidden(SECRETS_OF_ROOT),
+        *_hidden([*SECRETS_OF_ROOT, *filter(os.path.islink, _secrets(wish))]),
         *write,
         *shields([mount.target for mount in write], wish.used),
         *(_mount("show", path) for path in wish.read),
@@ -131,8 +134,15 @@ def shields(writable: Iterable[str], used: Iterable[str]) -> list[Mount]:
             for entry in trail:
                 if entry != folder and holds(folder, entry):
                     first = os.path.join(folder, os.path.relpath(entry, folder).partition("/")[0])
-                    if os.path.islink(entry) or not os.path.lexists(first):
-                        raise BadView(f"{folder} cannot be written inside: {path} runs outside and leads through it")
+                    if os.path.islink(entry):
+                        raise BadView(
+                            f"{folder} cannot be written inside: {path}, which runs outside, leads through it"
+                        )
+                    if not os.path.lexists(first):
+                        raise BadView(
+                            f"{folder} cannot be written inside: {path}, which programs are started from outside, is "
+                            "missing there; make it, or take it off PATH"
+                        )
                     found[first] = Mount("show", first, first, not os.path.isdir(first))
     return list(found.values())
 
@@ -152,15 +162,20 @@ def _without(wish: Wish) -> Iterator[Mount]:
     for path in absent:
         folders.setdefault(os.path.realpath(os.path.dirname(path)), set()).add(os.path.basename(path))
     for folder in sorted(folders):
-        yield from _put_together(folder, folders[folder])
+        yield from _put_together(folder, folders[folder], wish.best_effort)
 
 
-def _put_together(folder: str, absent: set[str]) -> Iterator[Mount]:
+def _put_together(folder: str, absent: set[str], best_effort: bool) -> Iterator[Mount]:
     try:
         shown = [entry for entry in os.scandir(folder) if entry.name not in absent]
     except OSError:  # it is not there, or not for this user
         return
     if len(shown) > MOST_ENTRIES:
+        if not best_effort:
+            raise BadView(
+                f"{folder} has {len(shown)} entries, too many to leave out what is secret and comes later; tidy it up, "
+                "or take --best-effort, which mounts over the secrets that are there now"
+            )
         yield from _hidden(f"{folder}/{name}" for name in absent)
         return
     yield Mount("hide", folder)
@@ -172,7 +187,7 @@ def _shown(entry: os.DirEntry[str]) -> Iterator[Mount]:
     if entry.is_symlink():
         yield Mount("link", entry.path, os.readlink(entry.path))
     elif entry.is_dir() or entry.is_file():
-        yield Mount("show", entry.path, entry.path, entry.is_file())
+        yield Mount("show", entry.path, entry.path, entry.is_file(), optional=True)
 
 
 def _hidden(paths: Iterable[str]) -> Iterator[Mount]:

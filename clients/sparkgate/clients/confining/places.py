@@ -33,9 +33,9 @@ def host_folders(program: str) -> Iterator[str]:
     found: dict[str, None] = {}
     for host in HOSTS.values():
         for target in host.targets(where) if name in host.binaries else ():
-            place = target.file if target.folder == home else target.folder
-            if place.exists():
-                found[os.path.realpath(place)] = None
+            places = [target.file] if target.file.parent == home else []
+            places += [target.folder] if target.folder != home else []
+            found |= {os.path.realpath(place): None for place in places if place.exists()}
     yield from found
 
 

@@ -12,7 +12,7 @@ from sparkgate.clients.confining.places import homes, host_folders, own_files
 from sparkgate.confine.environment import scrubbed
 from sparkgate.confine.plan import Plan, Wall
 from sparkgate.confine.supervisor import folder_of
-from sparkgate.confine.view import BadView, Wish, view, with_folder
+from sparkgate.confine.view import SHIELDED, BadView, Wish, shields, view, with_folder
 from sparkgate.setting_tables import ConfineSettings
 from sparkgate.settings import Settings
 from sparkgate.used_here import used_here
@@ -42,20 +42,23 @@ def planned(
         ours=list(own_files(config, settings)),
         socket=paths.socket_path(config),
         socket_folder=folder_of(os.getpid()),
+        best_effort=best_effort,
     )
     wish, note = (wish, "") if read_only else with_folder(wish)
+    mounts = view(wish)
+    shielded = [SHIELDED.format(place=mount.target) for mount in shields(wish.write, wish.used)]
     return Plan(
         argv=tuple(command),
         environment=scrubbed(os.environ, asked.env),
         folder=wish.folder,
-        mounts=view(wish),
+        mounts=mounts,
         config=config,
         socket=wish.socket,
         shared=tuple(sockets),
         system=paths.means_system(),
         best_effort=best_effort,
         wall=wall,
-        notes=(note,) if note else (),
+        notes=(*filter(None, [note]), *shielded),
     )
 
 
