@@ -8,10 +8,12 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from box import Box, Host
+from engine_box import until
 from fake_searxng import FakeSearxng
 
 from sparkgate.access import Asker, asker, refusal, toolsets
@@ -54,8 +56,9 @@ DECIDED: dict[str, tuple[AccessSettings, Asker, tuple[str, ...]]] = {
     "a group by number": (GIVEN, who(ALICE, FRIENDS), ("search", "bench")),
     "several groups are taken together": (GIVEN, who(41_004, AGENTS, FRIENDS), ALL),
     "who is in none has nothing": (GIVEN, who(41_004, 1, 2), ()),
-    "groups that are not told are no way in": (GIVEN, who(BOB, told=False), ()),
-    "nor is a name when groups are not told": (GIVEN, who(ALICE, told=False), ()),
+    "groups that are not told are no way in": (GIVEN, who(41_004, AGENTS, told=False), ()),
+    "what a number has depends on no groups": (GIVEN, who(BOB, AGENTS, told=False), ("bench",)),
+    "nor does what a name has": (GIVEN, who(ALICE, FRIENDS, told=False), ("search",)),
     "an empty list is nothing": (AccessSettings(users={"alice": ()}), who(ALICE), ()),
 }
 
@@ -91,13 +94,30 @@ def test_a_refusal_names_who_what_and_where_it_is_given() -> None:
         f"alice may not use engine here; the operator gives it in [access] of {CONFIG}"
     )
     assert refusal(GIVEN, who(41_004), "engine", OWN, CONFIG).startswith("user 41004 may not use this gate; ")
-    assert "the kernel does not tell its groups" in refusal(GIVEN, who(ALICE, told=False), "search", OWN, CONFIG)
+    assert "the kernel does not tell its groups" in refusal(GIVEN, who(ALICE, told=False), "engine", OWN, CONFIG)
 
 
 def test_a_confinement_is_for_who_may_use_something() -> None:
     assert not refusal(GIVEN, who(ALICE), "confine", OWN, CONFIG)
     assert refusal(GIVEN, who(41_004), "confine", OWN, CONFIG)
     assert toolsets(GIVEN, who(41_004)) == frozenset()
+
+
+MODELS: dict[str, tuple[AccessSettings, Asker, bool]] = {
+    "the gate's own user": (NONE, who(OWN), True),
+    "root": (GIVEN, who(ROOT), True),
+    "who has toolsets": (AccessSettings(users={"alice": ALL}), who(ALICE), False),
+    "who has models": (AccessSettings(users={"alice": ("search", "models")}), who(ALICE), True),
+    "who has models alone": (AccessSettings(users={"alice": ("models",)}), who(ALICE), True),
+    "by a group": (AccessSettings(groups={"agents": ("models",)}), who(ALICE, AGENTS), True),
+    "by a group that is not told": (AccessSettings(groups={"agents": ("models",)}), who(ALICE, told=False), False),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_who_may_have_the_models(case: str) -> None:
+    given, one, may = MODELS[case]
+    assert (not refusal(given, one, "models", OWN, CONFIG)) is may
 
 
 # -- the settings
@@ -132,9 +152,13 @@ def test_both_ways_of_writing_it_mean_the_same(config: Path, text: str) -> None:
     [
         (
             '\n[access.users]\nalice = ["serach"]\n',
-            "3: access.users.alice holds 'serach', which is no toolset; did",
+            "3: access.users.alice holds 'serach', which nobody can be given; did you mean 'search'?",
         ),
-        ('[access]\ngroups.a = ["control"]\n', "2: access.groups.a holds 'control', which is no toolset"),
+        ('[access]\ngroups.a = ["model"]\n', "holds 'model', which nobody can be given; did you mean 'models'?"),
+        (
+            '[access]\ngroups.a = ["control"]\n',
+            "2: access.groups.a holds 'control', which nobody can be given (known: bench, ",
+        ),
         ("[access.users]\nalice = 'search'\n", "2: access.users.alice must be a list of words"),
         ("[access.users]\nalice = true\n", "2: access.users.alice must be a list of words"),
         ('[access.user]\nalice = ["search"]\n', "access.user is not a table of it; did you mean 'users'?"),
@@ -170,7 +194,7 @@ def test_groups_of_a_connection_that_has_none_are_not_told() -> None:
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be other users")
 AS_USER = """
-import os, socket, sys
+import json, os, socket, sys
 uid, gids = int(sys.argv[1]), [int(one) for one in sys.argv[2].split(",")]
 os.setgroups(gids[1:]); os.setgid(gids[0]); os.setuid(uid)
 """
@@ -187,6 +211,10 @@ with socket.socket(socket.AF_UNIX) as link:
 )
 
 
+def hello_of(toolset: str, **more: Any) -> str:
+    return json.dumps({"sparkgate": 1, "toolset": toolset, "version": __version__, **more})
+
+
 class Door:
     """A gate of root in a box, whose folders let others come as far as its socket."""
 
@@ -199,12 +227,12 @@ class Door:
 
     def say(self, toolset: str, uid: int, /, *gids: int, **more: Any) -> dict[str, Any]:
         """What the gate answers to a hello of that user."""
-        hello = json.dumps({"sparkgate": 1, "toolset": toolset, "version": __version__, **more})
+        hello = hello_of(toolset, **more)
         groups = ",".join(map(str, gids or (uid,)))
-        process = Host(self._started(SAY, str(uid), groups, str(self.box.socket), hello))
+        process = Host(self.started(SAY, str(uid), groups, str(self.box.socket), hello))
         return process.read()
 
-    def _started(self, code: str, *words: str) -> Any:
+    def started(self, code: str, *words: str) -> Any:
         return self.box.host(sys.executable, "-I", "-c", code, *words).process
 
 
@@ -276,6 +304,109 @@ def test_with_a_configuration_that_cannot_be_used_nobody_else_comes_in(door: Doo
     door.box.configure("[access\n")
     answer = door.say("search", ALICE)
     assert answer["gate"] == "refused" and "cannot be used" in answer["reason"] and "[access\n" not in answer["reason"]
+
+
+# -- confinements of other users
+
+CONFINE = (
+    AS_USER
+    + """
+path, said, count, place = sys.argv[3], sys.argv[4].encode(), int(sys.argv[5]), sys.argv[6]
+links = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+def told(link):
+    answer = b""
+    while not answer.endswith(b"\\n") and (more := link.recv(65536)):
+        answer += more
+    print(answer.decode().strip(), flush=True)
+for link in links:
+    link.settimeout(30)
+    link.connect(path)
+    link.sendall(said + b"\\n")
+    told(link)
+def hand(link):
+    own, door = socket.socket(socket.AF_UNIX), socket.create_server(("127.0.0.1", 0))
+    own.bind(place)
+    own.listen()
+    names = json.dumps({"listeners": [".gate", "main"]}).encode() + b"\\n"
+    socket.send_fds(link, [names], [own.fileno(), door.fileno()])
+    told(link)
+    try:
+        socket.socket().connect(door.getsockname())
+        print(json.dumps({"door": "connected"}), flush=True)
+    except ConnectionRefusedError:
+        print(json.dumps({"door": "refused"}), flush=True)
+    return own, door
+kept = hand(links[-1]) if place else ()
+sys.stdin.read()
+"""
+)
+
+
+def confining(door: Door, uid: int, count: int = 1, place: Path | str = "") -> Host:
+    """Asks for confinements, and hands the listeners of the last one over where there is a place for them."""
+    words = (str(uid), str(uid), str(door.box.socket), hello_of("confine"), str(count), str(place))
+    return door.box.host(sys.executable, "-I", "-c", CONFINE, *words)
+
+
+ENGINE = '[engines.main]\nurl = "http://127.0.0.1:9"\nengine = "openai"\n'
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where anybody may bind a socket."""
+    with TemporaryDirectory(prefix="sga-") as made:
+        Path(made).chmod(0o777)
+        yield Path(made) / "inside.sock"
+
+
+@needs_root
+def test_a_confinement_of_who_has_no_models_gets_the_gate_and_no_engine(
+    door: Door, searxng: FakeSearxng, place: Path
+) -> None:
+    give(door.box, searxng, f'users.{ALICE} = ["search"]\n{ENGINE}')
+    host = confining(door, ALICE, place=place)
+    greeting = host.read()
+    assert greeting["gate"] == "ready" and greeting["doors"] == []
+    reason = f"user {ALICE} may not use models here; the operator gives it in [access] of {door.box.config}"
+    assert greeting["refused"] == [reason]
+    assert host.read() == {"gate": "open"}
+    assert host.read() == {"door": "refused"}
+    assert door.box.gate_status()["confinements"][0]["doors"] == {}
+    inside = Host(door.started(SAY, str(ALICE), str(ALICE), str(place), hello_of("search")))
+    assert inside.read()["gate"] == "ready"
+    row = door.box.rows()[-1]
+    assert (row["tool"], row["uid"], row["findings"][0]["rule"]) == ("confine", ALICE, "models")
+
+
+@needs_root
+@pytest.mark.parametrize("given", ['users.41001 = ["search", "models"]', 'groups.41001 = ["models"]'])
+def test_a_confinement_of_who_has_models_gets_the_engines(
+    door: Door, searxng: FakeSearxng, place: Path, given: str
+) -> None:
+    give(door.box, searxng, f"{given}\n{ENGINE}")
+    host = confining(door, ALICE, place=place)
+    assert [one["name"] for one in host.read()["doors"]] == ["main"]
+    assert host.read() == {"gate": "open"}
+    assert host.read() == {"door": "connected"}
+    assert list(door.box.gate_status()["confinements"][0]["doors"]) == ["main"]
+    assert "no toolset 'models'" in door.say("models", ALICE)["reason"]
+
+
+@needs_root
+def test_a_user_gets_a_part_of_the_confinements_and_others_are_served_meanwhile(
+    door: Door, searxng: FakeSearxng
+) -> None:
+    give(door.box, searxng, f'users.{ALICE} = ["search"]\nusers.{BOB} = ["search"]')
+    host = confining(door, ALICE, count=9)
+    told = [host.read() for _ in range(9)]
+    assert [one["gate"] for one in told] == ["ready"] * 8 + ["refused"]
+    assert told[8]["reason"] == "8 confinements of this user run already; end one of them first"
+    assert confining(door, BOB).read()["gate"] == "ready"
+    own = confining(door, os.getuid(), count=9)
+    assert {own.read()["gate"] for _ in range(9)} == {"ready"}
+    host.close()
+    until(lambda: len(door.box.gate_status()["confinements"]) == 10, "the eight are gone")
+    assert confining(door, ALICE).read()["gate"] == "ready"
 
 
 def test_who_is_refused_again_and_again_gets_one_row_a_minute(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from sparkgate.clients.installing.directives import (
 )
 from sparkgate.clients.installing.plans import unit_files, values
 from sparkgate.clients.installing.steps import Step, StepFailed, carry_out, file, folder, gone, me, run
-from sparkgate.clients.installing.trusted import IN_PLACE, objection
+from sparkgate.clients.installing.trusted import IN_PLACE, objection, of_this_python
 
 EXPOSURE = 2.0
 """systemd.exec calls 0 perfect and 10 no sandbox; `systemd-analyze security` of 252 says 1.7."""
@@ -222,6 +222,63 @@ def test_a_python_that_somebody_else_can_change_may_not(place: Path, what: str) 
         open_part.chmod(0o757 if what == "others" else 0o775)
     told = objection([place], hidden=())
     assert "can be changed by others than root" in told and "sudo python3 -m venv /opt/sparkgate" in told
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Packages as pip leaves them, with links that lead in a circle, nowhere, and out of them."""
+    made = tmp_path / "opt" / "lib" / "site-packages"
+    for package in ("click", "sparkgate"):
+        (made / package).mkdir(parents=True, mode=0o755)
+        for name in ("__init__.py", "gate.py"):
+            (made / package / name).touch(0o644)
+    (tmp_path / "else").mkdir(mode=0o755)
+    (tmp_path / "else" / "more.py").touch(0o644)
+    for name, target in {"circle": "circle", "nowhere": "gone", "up": "..", "else": str(tmp_path / "else")}.items():
+        (made / name).symlink_to(target)
+    return made
+
+
+@needs_root
+def test_packages_that_root_alone_can_change_may_run_in_the_gate(site: Path) -> None:
+    assert objection([site], hidden=()) == ""
+
+
+CHANGED = {
+    "a module": ("sparkgate/gate.py", 0o666, 0),
+    "a module, by its group": ("sparkgate/gate.py", 0o664, 0),
+    "a package of another user": ("click", 0o755, 1000),
+    "a module of another user": ("click/__init__.py", 0o644, 1000),
+    "a folder where everybody may add": ("click", 0o1777, 0),
+    "what a link leads to": ("else/more.py", 0o666, 0),
+    "beside it, where a link leads as well": ("../../lib", 0o777, 0),
+}
+
+
+@needs_root
+@pytest.mark.parametrize("case", CHANGED)
+def test_what_somebody_else_can_change_among_the_packages_is_named(site: Path, case: str) -> None:
+    name, mode, owner = CHANGED[case]
+    (site / name).chmod(mode)
+    os.chown(site / name, owner, -1)
+    told, real = objection([site], hidden=()), (site / name).resolve()
+    assert told.startswith((f"{site / name} can be changed by others than root", f"{real} can be changed by others"))
+
+
+@needs_root
+def test_a_link_on_the_way_that_another_user_made_is_named(site: Path, tmp_path: Path) -> None:
+    """Root's link to it, and where both lead, are root's alone."""
+    (tmp_path / "way").symlink_to(site)
+    (tmp_path / "first").symlink_to("way")
+    assert objection([tmp_path / "first"], hidden=()) == ""
+    os.chown(tmp_path / "way", 1000, -1, follow_symlinks=False)
+    assert objection([tmp_path / "first"], hidden=()).startswith(f"{tmp_path / 'way'} can be changed by others")
+
+
+def test_what_this_python_imports_from_is_all_looked_at() -> None:
+    looked_at = set(of_this_python())
+    assert {Path(one) for one in sys.path if one and Path(one).exists()} <= looked_at
+    assert {Path(paths.__file__).parent, Path(sys.executable), Path(sys.prefix)} <= looked_at
 
 
 def test_a_python_in_a_home_is_not_seen_by_the_gate() -> None:

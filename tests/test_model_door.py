@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import select
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -46,12 +48,16 @@ from test_instances import certificate
 from sparkgate.door_carry import DRAIN_S, HEAD_S, Carried
 from sparkgate.door_loop import Loop
 from sparkgate.door_process import COMMAND
+from sparkgate.policy.guard import Guard
+from sparkgate.policy.kill_switch import KillSwitch, Locked
 from sparkgate.policy.model_door import fields, refusal, router, screen
 from sparkgate.policy.model_door.framing import MAX_BODY_BYTES, MAX_HEAD_BYTES
-from sparkgate.policy.model_door.plan import Door, written
+from sparkgate.policy.model_door.lock import is_locked
+from sparkgate.policy.model_door.plan import Door, First, written
 from sparkgate.policy.model_door.reading import MAX_DEPTH
 from sparkgate.policy.model_door.refusal import RULES
 from sparkgate.policy.model_door.routes import ROUTES
+from sparkgate.services import Services
 
 SECRET = "the-word-of-an-agent"
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -145,18 +151,52 @@ def test_interim_answers_are_left_out() -> None:
 
 
 def test_a_client_that_goes_away_stops_the_engine() -> None:
+    heard, stopped = threading.Event(), threading.Event()
+
+    def think(_heard: Heard, link: socket.socket) -> None:
+        heard.set()
+        if link.recv(1) == b"":
+            stopped.set()
+
+    with door_to(Engine(think)) as box:
+        with box.connect() as link:
+            link.sendall(post(CHAT))
+            assert heard.wait(PATIENCE_S)
+        assert stopped.wait(PATIENCE_S)
+
+
+def test_a_client_that_goes_away_in_mid_stream_stops_the_engine_at_its_next_words() -> None:
     stopped = threading.Event()
 
     def stream(_heard: Heard, link: socket.socket) -> None:
         link.sendall(CHUNKED + chunk(b"data: 1\n\n"))
-        if link.recv(1) == b"":
-            stopped.set()
+        with suppress(OSError):
+            while not select.select([link], [], [], 0.02)[0]:
+                link.sendall(chunk(b"data: more\n\n"))
+        stopped.set()
 
     with door_to(Engine(stream)) as box:
         with box.connect() as link:
             link.sendall(post(CHAT))
             read_some(link)
         assert stopped.wait(PATIENCE_S)
+
+
+def test_a_client_that_has_said_all_and_closes_its_side_still_gets_the_whole_answer() -> None:
+    closed, body = threading.Event(), b"x" * 3_000_000
+
+    def handle(_heard: Heard, link: socket.socket) -> None:
+        assert closed.wait(PATIENCE_S)
+        link.sendall(answer(body))
+
+    with door_to(Engine(handle)) as box, box.connect() as link:
+        link.sendall(post(CHAT))
+        link.shutdown(socket.SHUT_WR)
+        interim = read_some(link)
+        assert interim == b"HTTP/1.1 100 Continue\r\n\r\n"  # by which the door tells who is gone
+        closed.set()
+        assert Answered(read_all(link)).body == body
+        until(lambda: box.doors.counts.get("main", {}).get("open") == 0, "its connection is over")
 
 
 def test_an_engine_that_goes_away_in_mid_stream_cuts_the_client() -> None:
@@ -239,7 +279,7 @@ def test_the_scripted_model_of_the_host_tests_answers_through_the_door() -> None
 
 def asked(route: Any) -> bytes:
     path = route.path.replace("*", "some/model-1.5")
-    return get(path) if route.kind == "look" else post({"model": "m"}, path)
+    return get(path).replace(b"GET", route.method.encode()) if route.kind == "look" else post({"model": "m"}, path)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
@@ -247,6 +287,20 @@ def test_each_route_of_the_table_is_carried(shared: tuple[DoorBox, Engine], rout
     box, engine = shared
     assert box.ask(asked(route)).status == 200
     assert engine.heard[-1].first.split()[1] == route.path.replace("*", "some/model-1.5")
+
+
+def test_an_answer_to_head_ends_with_its_head_though_the_engine_stays() -> None:
+    stays = threading.Event()
+
+    def handle(_heard: Heard, link: socket.socket) -> None:
+        link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n")
+        stays.wait(PATIENCE_S)
+
+    with door_to(Engine(handle)) as box:
+        found = box.ask(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+        stays.set()
+        assert found.status == 200 and "Content-Length: 17" in found.head and found.body == b""
+        assert box.ask(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").raw.endswith(b"\r\n\r\n")
 
 
 NOT_CARRIED = (
@@ -302,15 +356,25 @@ def test_query_strings_that_do_more_than_page_are_refused(shared: tuple[DoorBox,
 # -- what is in a body
 
 
+LEAKS = (
+    *("http://collect.example/x", "HTTPS://x.example", "file:///etc/passwd", "//x.example/a", " http://x.y"),
+    *("/proc/self/environ", "/etc/hostname", "/home/user/picture", "etc/hostname", "picture", "a" * 84, "a" * 89),
+    *("/home/" + "a" * 94, "data:", "data:image/png,x", "data:;base64,AA==", "DATA:image/png;base64,AA==", "dataset"),
+    *("data:/etc;base64,AA==", "data:image/png;base64,../x", "data:image/png;base64,AA==\x00/etc/hostname"),
+)
+PICTURE = base64.b64encode(bytes(range(90))).decode()
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(86)).decode()
+
+
 @pytest.mark.parametrize("key", sorted(fields.MEDIA))
 def test_media_come_within_the_request_or_not_at_all(shared: tuple[DoorBox, Engine], key: str) -> None:
     box, _ = shared
-    for leak in ("http://collect.example/x", "HTTPS://x.example", "file:///etc/passwd", "//x.example/a", " http://x.y"):
+    for leak in LEAKS:
         for value in (leak, {"url": leak, "detail": "low"}, [leak], [{"url": leak}], {"data": leak}):
             for named in (key, key.upper()):
                 found = box.ask(post(part(type=key, **{named: value})))
                 assert found.code == "remote_media" and SECRET not in found.raw.decode(), (named, value)
-    for clean in ("data:image/png;base64,iVBORw0KGgo=", "iVBORw0KGgo=", {"data": "UklGRg==", "format": "wav"}):
+    for clean in ("data:image/png;base64,iVBORw0KGgo=", PICTURE, JPEG, {"data": PICTURE, "format": "wav"}, "", None):
         assert box.ask(post(part(type=key, **{key: clean}))).status == 200, clean
 
 
@@ -344,11 +408,15 @@ def test_each_key_that_makes_an_engine_reach_out_is_refused_wherever_it_stands(
     for named in (key, key.title(), key.replace("k", "\u212a").replace("s", "\u017f")):
         for body in (
             {**CHAT, named: SECRET},
-            {**CHAT, "options": [{"a": {named: None}}]},
+            {**CHAT, "options": [{"a": {named: [SECRET]}}]},
             part(type="text", **{named: 1}),
         ):
             found = box.ask(post(body))
             assert found.code == fields.KEYS[key] and SECRET not in found.raw.decode(), body
+            assert key in found.body.decode()
+    empties: tuple[Any, ...] = (None, False, "", [], {})
+    for nothing in empties:
+        assert box.ask(post({**CHAT, key: nothing, "options": {key: nothing}})).status == 200, nothing
     schema = {"type": "function", "function": {"name": key, "parameters": {"properties": {key: {"type": "string"}}}}}
     called = {"id": "1", "type": "function", "function": {"name": key, "arguments": {key: "http://x"}}}
     clean = {
@@ -385,6 +453,72 @@ def test_tools_are_run_by_the_client(shared: tuple[DoorBox, Engine]) -> None:
         box.ask(post({**CHAT, "tools": [{"name": "x", "input_schema": {"type": "object"}}]}, "/v1/messages")).status
         == 200
     )
+
+
+def test_the_refusal_of_a_tool_calls_it_by_its_name_in_our_table_and_never_in_the_agents_words(
+    shared: tuple[DoorBox, Engine],
+) -> None:
+    for kind, told in (("web_search_20250305", " web_search "), ("mcp", " mcp "), (SECRET, " a tool of this type ")):
+        found = shared[0].ask(post({**CHAT, "tools": [{"type": kind, "name": SECRET}]})).body.decode()
+        assert told in found and SECRET not in found
+
+
+def test_keys_that_differ_by_their_case_alone_are_read_by_no_engine_in_two_ways(
+    shared: tuple[DoorBox, Engine],
+) -> None:
+    box, _ = shared
+    url = "https://x.example"
+    for odd in (
+        part(type="text", Type="image", url=url),
+        part(type="text", text="a", TEXT="b"),
+        part(type="image", source={"type": "base64", "Type": "url", "data": url}),
+        part(type="image", image={"data": PICTURE, "Data": url}),
+        {**CHAT, "tools": [{"type": "function", "TYPE": "mcp"}]},
+    ):
+        assert box.ask(post(odd)).code == "duplicate_key", odd
+    assert box.ask(post(part(TYPE="Image", URL=url))).code == "remote_media"
+    assert box.ask(post(part(type="image", source={"TYPE": "url", "URL": url}))).code == "remote_media"
+    assert box.ask(post({**CHAT, "tools": [{"TYPE": "mcp", "name": "x"}]})).code == "remote_tool"
+    cased = {"name": "x", "parameters": {"properties": {"path": {"type": "string"}, "Path": {"type": "string"}}}}
+    assert box.ask(post({**CHAT, "tools": [{"type": "function", "function": cased}]})).status == 200
+
+
+SCHEMAS: tuple[Callable[[Any], dict[str, Any]], ...] = (
+    lambda schema: {"tools": [{"type": "function", "function": {"name": "x", "parameters": schema}}]},
+    lambda schema: {"tools": [{"name": "x", "input_schema": schema}]},
+    lambda schema: {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}},
+    lambda schema: {"guided_json": json.dumps(schema)},
+    lambda schema: {"structured_outputs": {"json": json.dumps(schema)}},
+    lambda schema: {"format": schema},
+)
+
+
+@pytest.mark.parametrize("placed", SCHEMAS)
+def test_a_schema_refers_to_itself_alone(shared: tuple[DoorBox, Engine], placed: Any) -> None:
+    box, _ = shared
+    for leak in ("https://x.example/s.json", "file:///etc/hostname", "other.json", ""):
+        schema = {"type": "object", "properties": {"a": {"items": [{"$ref": leak}]}}}
+        found = box.ask(post({**CHAT, **placed(schema)}))
+        assert found.code == "remote_key" and "$ref" in found.body.decode(), leak
+    clean = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {"b": {"type": "string"}}}
+    clean["properties"] = {"a": {"$ref": "#/$defs/b"}, "$ref": {"type": "string"}}
+    assert box.ask(post({**CHAT, **placed(clean)})).status == 200
+
+
+def test_names_of_files_and_environments_of_commands_are_data(shared: tuple[DoorBox, Engine]) -> None:
+    box, _ = shared
+    assert box.ask(post(part(type="note", file="src/main.py", files="a.py"))).status == 200
+    assert box.ask(post(part(type="file", file="src/main.py"))).code == "remote_media"
+    action = {"type": "exec", "command": ["ls"], "env": {"API_KEY": "x", "image": "a/b:1"}}
+    ran = {"model": "m", "input": [{"type": "local_shell_call", "call_id": "1", "action": action}]}
+    assert box.ask(post(ran, "/v1/responses")).status == 200
+    assert box.ask(post(part(type="text", env={"api_key": "x"}))).code == "remote_key"
+
+
+def test_pooling_does_not_fetch(shared: tuple[DoorBox, Engine]) -> None:
+    for form in ("url", "path"):
+        body = {"model": "m", "data": {"data": "https://x.example", "data_format": form}}
+        assert shared[0].ask(post(body, "/pooling")).code == "remote_media"
 
 
 def test_addresses_in_a_conversation_are_only_words(shared: tuple[DoorBox, Engine]) -> None:
@@ -645,7 +779,7 @@ def test_an_engine_behind_tls_is_believed_when_its_certificate_is(tmp_path: Path
             )
             with process, socket.create_connection(listener.getsockname(), timeout=PATIENCE_S) as link:
                 assert process.stdin
-                process.stdin.write(written([door], {"main": listener.fileno()}))
+                process.stdin.write(written([door], First({"main": listener.fileno()}, ())))
                 process.stdin.flush()
                 link.sendall(post({**CHAT, "user": "u" * 300_000}))
                 found = Answered(read_all(link))
@@ -692,7 +826,7 @@ def test_the_door_process_reaches_the_addresses_of_its_doors_and_no_other() -> N
 import socket, sys
 from sparkgate.door import House
 from sparkgate.policy.guard import Guard
-from sparkgate.policy.model_door.plan import Door, written
+from sparkgate.policy.model_door.plan import Door, First, written
 from sparkgate.policy.model_door.screen import Engine
 listener = socket.create_server(("127.0.0.1", 0))
 there, other = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
@@ -700,7 +834,7 @@ port, another = there.getsockname()[1], other.getsockname()[1]
 guard = Guard()
 guard.install()
 door = Door(Engine("main", "vllm", "x"), "http", "127.0.0.1", port, ("127.0.0.1",))
-House(written([door], {"main": listener.fileno()}), b"", guard)
+House(written([door], First({"main": listener.fileno()}, ())), b"", guard)
 for host, at in (("127.0.0.1", port), ("127.0.0.1", another), ("::1", port), ("192.0.2.1", port), ("localhost", port)):
     link = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
@@ -881,6 +1015,14 @@ def test_a_field_that_is_not_known_to_be_harmless_does_not_reach_a_router(field:
         assert found.code == "router_key" and SECRET not in found.body.decode()
 
 
+def test_a_field_of_nothing_does_not_take_the_place_of_what_the_operator_has_set_at_a_router() -> None:
+    with door_to(Router({"spark-only": HOME}), 'engine = "litellm"\n') as box:
+        for field in ("api_base", "fallbacks"):
+            found = ask_for(box, "spark-only", **{field: None})
+            assert found.code == "router_key" and field in found.body.decode()
+        assert ask_for(box, "spark-only", repeat_penalty=1.1, stop_token_ids=[1], client_metadata={}).status == 200
+
+
 def test_a_router_is_asked_by_fewer_routes_than_an_engine() -> None:
     with door_to(Router({"spark-only": HOME}), 'engine = "litellm"\n') as box:
         for route in ROUTES:
@@ -956,6 +1098,52 @@ def test_a_router_that_is_too_busy_to_tell_its_routes_again_stays_open() -> None
 def test_a_router_that_does_not_tell_its_routes_is_closed() -> None:
     with doors({"main": 'url = "http://127.0.0.1:1"\nengine = "litellm"\n'}) as box:
         assert box.ask(post(CHAT)).code == "routes_unknown"
+
+
+class Deaf(KillSwitch):
+    """The switch of a gate that hangs."""
+
+    def told(self) -> Locked | None:
+        return None
+
+
+@pytest.mark.parametrize("by", ["own", "operator"])
+def test_the_door_obeys_the_kill_switch_though_its_gate_hangs(tmp_path: Path, by: str) -> None:
+    class Streaming(Router):
+        def _chat(self, heard: Heard, link: socket.socket) -> None:
+            told = "".join(f"{name}: {value}\r\n" for name, value in self.told.items()).encode()
+            link.sendall(CHUNKED[:-2] + told + b"\r\n" + chunk(b"data: 1\n\n"))
+            link.recv(1)
+
+    with Engine() as near, Streaming({"spark-only": HOME}) as far:
+        tables = {"near": f'url = "{near.url}"\nengine = "vllm"', "far": f'url = "{far.url}"\nengine = "litellm"'}
+        box = DoorBox(tmp_path, tables)
+        box.services = Services(box.config, box.state, Guard(), Deaf(box.switch.own, box.switch.operator))
+        box.open()
+        try:
+            with box.connect("far") as away:
+                away.sendall(post({**CHAT, "model": "spark-only"}))
+                while b"data: 1" not in read_some(away):
+                    pass
+                file = getattr(box.switch, by)
+                file.touch()
+                assert box.ask(post({**CHAT, "model": "spark-only"}), "far").code == "locked"
+                assert len(far.posted) == 1
+                assert read_all(away) == b""
+            assert box.ask(post(CHAT), "near").status == 200
+            file.unlink()
+            assert box.ask(get("/v1/models"), "far").status == 200
+        finally:
+            box.close()
+
+
+def test_the_door_reads_the_files_of_the_kill_switch_as_the_gate_does(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for name, locked in (("none", False), ("no/folder", False), ("file", True), ("link", True), ("file/below", True)):
+        file = tmp_path / name
+        assert is_locked([str(tmp_path / "none"), str(file)]) is locked
+        assert (KillSwitch(file, tmp_path / "none").told() is not None) is locked
 
 
 def test_while_locked_engines_of_this_machine_go_on_and_routers_are_cut() -> None:

@@ -15,13 +15,13 @@ GIVABLE = (*TOOLSETS, MODELS)
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """User or group, by name or number → what it may use, of `GIVABLE`. Both empty: the gate serves its own user alone."""
+    """User or group, by name or number → what it may use, of `GIVABLE`. Both empty: the gate serves its user alone."""
 
     users: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict,
         metadata={
             "unit": "toolset",
-            "meaning": 'What this user may use, such as ["search"]: toolsets, and "models" for the engines in confinements.',
+            "meaning": 'What this user may use, such as ["search"]: toolsets, and "models" for its confinements.',
         },
     )
     groups: Mapping[str, tuple[str, ...]] = field(

@@ -1,8 +1,9 @@
 """The model door: a process of the gate that carries requests of a confined agent to the configured engines.
 
-Its first line of input names the doors and the descriptors of their listeners; each further line is the state of the
-doors from then on. It tells what it refuses and counts, one JSON line each, never with text of an agent, and ends when
-its input does. It holds the keys of engines, so nothing of it is on its command line or in its environment.
+Its first line of input names the doors, the descriptors of their listeners and the files of the kill switch, which it
+looks at itself; each further line is the state of the doors from then on. It tells what it refuses and counts, one JSON
+line each, never with text of an agent, and ends when its input does. It holds the keys of engines, so nothing of it is
+on its command line or in its environment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,8 @@ from sparkgate.door_loop import Channel, Loop
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.model_door import router
 from sparkgate.policy.model_door.flow import Flow
-from sparkgate.policy.model_door.plan import Door, read
+from sparkgate.policy.model_door.lock import is_locked
+from sparkgate.policy.model_door.plan import Door, read, read_first
 from sparkgate.policy.model_door.refusal import RULES, Refused
 from sparkgate.policy.model_door.routes import Route
 
@@ -46,7 +48,8 @@ class House:
 
     def __init__(self, line: bytes, rest: bytes, guard: Guard) -> None:
         self.loop, self._guard = Loop(), guard
-        self.doors, listeners = read(line)
+        self.doors, first = read(line), read_first(line)
+        self._switch = tuple(first.switch)
         self._permits = ExitStack()
         self._input = rest
         self._shut: set[tuple[str, str]] = set()
@@ -60,7 +63,7 @@ class House:
         self._open: set[Carried] = set()
         self._permit()
         # A socket says itself of which family it is, which a gate of another network namespace knows as well.
-        self._listeners = {name: socket.socket(fileno=descriptor) for name, descriptor in listeners.items()}
+        self._listeners = {name: socket.socket(fileno=descriptor) for name, descriptor in first.listeners.items()}
         self._accepting = {
             name: Channel(self.loop, one.fileno(), self._accept(name)) for name, one in self._listeners.items()
         }
@@ -127,10 +130,12 @@ class House:
         return self._held <= MAX_HELD_BYTES
 
     def open_door(self, name: str) -> Door:
-        """The door of that name. Raises Refused."""
+        """The door of that name, asked for before each step outwards. Raises Refused."""
         door = self.doors[name]
         if door.state != "open":
             raise Refused(door.state)
+        if door.leads_away and is_locked(self._switch):
+            raise Refused("locked")
         return door
 
     def shut(self, name: str, model: str) -> None:
@@ -149,6 +154,8 @@ class House:
                 self.doors[name] = replace(door, engine=replace(door.engine, routing=routing))
 
     def _sweep(self) -> None:
+        if is_locked(self._switch):  # the gate tells it sooner, unless it hangs
+            self._cut(lambda door: door.leads_away)
         gc.collect()  # rather now than in the middle of an answer
         for one in list(self._open):
             one.overdue(self.loop.now_s)
@@ -167,7 +174,7 @@ class House:
     def _take_lines(self) -> None:
         *lines, self._input = self._input.split(b"\n")
         for line in lines:
-            self._renew(read(line)[0])
+            self._renew(read(line))
 
     def _renew(self, doors: dict[str, Door]) -> None:
         """Other doors from now on; streams to where nothing may go any more are cut."""
@@ -177,9 +184,11 @@ class House:
         known = {(name, model) for name, door in doors.items() for model in _closed(door)}
         self._shut -= known
         self._close_shut()
-        locked = [one for one in self._open if self.doors[one.name].state == "locked"]
-        cut = sum(one.cut() for one in locked)
-        self._tell({"event": "renewed", "cut": cut})
+        self._tell({"event": "renewed", "cut": self._cut(lambda door: door.state == "locked")})
+
+    def _cut(self, is_shut: Callable[[Door], bool]) -> int:
+        """End what goes through such doors; how many requests that were."""
+        return sum(one.cut() for one in list(self._open) if is_shut(self.doors[one.name]))
 
     def refused(self, name: str, refused: Refused, method: str, route: Route | None) -> None:
         self._count(name, "refused" if RULES[refused.rule].logged else "failed")

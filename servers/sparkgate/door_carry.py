@@ -47,6 +47,7 @@ class Carried:
         self._to_engine, self._to_client = memoryview(b""), bytearray()
         self._addresses: list[str] = []
         self._since_s = house.loop.now_s
+        self._is_half = False
         self._inner.want(read=True)
 
     # -- from inside
@@ -64,16 +65,34 @@ class Carried:
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if self.stage == "leaving" and data:
+            self.close()
             return
-        if not data or self.stage != "reading":  # gone, or it sends a second request behind the first
+        if not data:
+            self._half_closed()
+            return
+        if self.stage == "leaving":
+            return
+        if self.stage != "reading":  # it sends a second request behind the first
             self.close()
             return
         try:
             self._take(data)
         except Refused as refused:
             self.refuse(refused)
+
+    def _half_closed(self) -> None:
+        """The client says no more, and may still listen; when it is gone, the next bytes for it come back."""
+        over = self.stage == "reading" or (self.stage == "leaving" and not self._to_client)
+        if over or self._is_half:
+            self.close()
+            return
+        self._is_half = True
+        self._hear_client()
+        if self.stage != "leaving" and not (self._flow and self._flow.shown):
+            self._send(CONTINUE)  # any client reads past it, and one that is gone resets the connection for it
+
+    def _hear_client(self) -> None:
+        self._inner.want(read=not self._is_half, write=bool(self._to_client), gone=self._is_half)
 
     def _take(self, data: bytes) -> None:
         knew_head = self._reader.head is not None
@@ -92,7 +111,8 @@ class Carried:
             passed = check(self._door.engine, head, self._route, self._reader.body)
             self._reader.body = bytearray()
             self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
-            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model)
+            has_body = self._route.method != "HEAD"
+            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model, has_body)
             self.stage, self._addresses = "dialling", list(self._door.addresses)
             self._dial()
 
@@ -110,13 +130,20 @@ class Carried:
             self.close()
             return
         self.stage, self._since_s = "leaving", self.house.loop.now_s
-        self._send(refusal.answer(self.name, refused, self._route.shape if self._route else "openai"))
+        answer = refusal.answer(self.name, refused, self._route.shape if self._route else "openai")
+        is_bodiless = self._reader.head and self._reader.head.method == "HEAD"
+        self._send(answer[: answer.index(b"\r\n\r\n") + 4] if is_bodiless else answer)
 
     # -- to the engine
 
     def _dial(self) -> None:
         """Try the next address that connects."""
         self._close_outer()
+        try:
+            self.house.open_door(self.name)
+        except Refused as refused:
+            self.refuse(refused)
+            return
         while self._addresses:
             self._since_s = self.house.loop.now_s
             try:
@@ -236,7 +263,7 @@ class Carried:
     def _after_send(self) -> None:
         if self.stage == "gone":
             return
-        self._inner.want(read=True, write=bool(self._to_client))
+        self._hear_client()
         if self._wire and self._wire.is_open:
             self._listen()
         if self.stage == "leaving" and not self._to_client:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 
 SWEEP_S = 1.0
-_READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
+_READ, _WRITE, _GONE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 
 
 class Loop:
@@ -26,7 +26,7 @@ class Loop:
         """`settle` is called after each round of events."""
         swept_s = self.now_s
         while not self.ended:
-            ready = self._epoll.poll(SWEEP_S)
+            ready = self._epoll.poll(max(0.0, swept_s + SWEEP_S - monotonic()))
             self.now_s = monotonic()
             for descriptor, events in ready:
                 if channel := self._channels.get(descriptor):
@@ -65,8 +65,9 @@ class Channel:
         self._loop, self._descriptor, self._mask = loop, descriptor, 0
         self._on_read, self._on_write, self._on_fault = on_read, on_write, on_fault
 
-    def want(self, *, read: bool = False, write: bool = False) -> None:
-        mask = (_READ if read else 0) | (_WRITE if write else 0)
+    def want(self, *, read: bool = False, write: bool = False, gone: bool = False) -> None:
+        """`gone`: `on_read` is called when the other side is gone, though nothing is read any more."""
+        mask = (_READ if read else 0) | (_WRITE if write else 0) | (_GONE if gone else 0)
         if mask != self._mask:
             self._loop.place(self._descriptor, self._mask, mask, self)
             self._mask = mask
@@ -74,7 +75,7 @@ class Channel:
     def called(self, events: int) -> None:
         """An end or a fault is seen by reading and by writing; what is not wanted any more is left out."""
         try:
-            if events & ~_WRITE and self._mask & _READ:
+            if events & ~_WRITE and self._mask & (_READ | _GONE):
                 self._on_read()
             if events & ~_READ and self._mask & _WRITE:
                 self._on_write()

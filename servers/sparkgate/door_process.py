@@ -14,7 +14,7 @@ from typing import Any
 
 from sparkgate import log
 from sparkgate.policy.guard import Guard
-from sparkgate.policy.model_door.plan import Door, written
+from sparkgate.policy.model_door.plan import Door, First, written
 
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.door")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
@@ -31,6 +31,7 @@ class DoorProcess:
 
     Args:
         listeners: descriptors by name, which belong to this from now on.
+        switch: files of the kill switch, which the process looks at itself.
         plan: the doors as they are to be now.
         heard: takes each event.
         command: argv of the process, its program as an absolute path.
@@ -43,12 +44,13 @@ class DoorProcess:
         self,
         guard: Guard | None,
         listeners: Mapping[str, int],
+        switch: Sequence[str],
         plan: Callable[[], list[Door]],
         heard: Heard,
         command: Sequence[str] = COMMAND,
     ) -> None:
         self._guard, self._listeners, self._command = guard, dict(listeners), tuple(command)
-        self._plan, self._heard = plan, heard
+        self._plan, self._heard, self._switch = plan, heard, tuple(switch)
         self._process: Process | None = None
         self._sent = b""
         self._starts: list[float] = []
@@ -126,7 +128,7 @@ class DoorProcess:
         try:
             self._sent = written(self._plan())
             with suppress(OSError):
-                process.stdin.write(written(self._plan(), self._listeners))
+                process.stdin.write(written(self._plan(), First(self._listeners, self._switch)))
                 await process.stdin.drain()
             while line := await process.stdout.readline():
                 await self._take(line)

@@ -15,7 +15,7 @@ from sparkgate.engines import ENGINES
 from sparkgate.fleet import authorization
 from sparkgate.identify import Asked, proves
 from sparkgate.policy.guard import Guard, canonical
-from sparkgate.policy.kill_switch import KillSwitch
+from sparkgate.policy.kill_switch import KillSwitch, is_loopback
 from sparkgate.policy.local import LocalDoor, LocalDoorError
 from sparkgate.policy.model_door.plan import Door
 from sparkgate.policy.model_door.router import PORTS, Routing, host_port, is_home
@@ -113,7 +113,9 @@ def door_of(
         models=answers.models if answers.models is None else answers.models | {"default_model"},
         routing=_routing(entry, answers, settings, kinds) if kind in READERS else None,
     )
-    door = Door(engine, parts.scheme, host, port, found)
+    # A router may send anywhere, and a name is only as near as its addresses.
+    away = is_router(kind) or not all(map(is_loopback, (host, *found)))
+    door = Door(engine, parts.scheme, host, port, found, leads_away=away)
     if not found:
         return replace(door, state="unreachable")
     return door if kind else replace(door, state="not_known_yet")

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import re
-import select
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -114,7 +113,7 @@ class Doorway:
         uses = await asyncio.to_thread(used_here, self._services.config)
         await self._say(gate="ready", doors=offered, refused=refused, uses=uses)
         with writer.get_extra_info("socket").dup() as link:
-            told = await asyncio.to_thread(_received, link)
+            told = await _received(link)
         transport.resume_reading()
         return told
 
@@ -133,9 +132,12 @@ class Doorway:
         await self._doors.open(doors)
 
     async def _without(self, doors: dict[str, int]) -> dict[str, int]:
-        """Nothing; these listeners take no connection from now on, also where the other side holds them."""
+        """Nothing; these listeners take no connection from now on, also where the other side holds them.
+
+        This process may make no sockets of their family; to shut them down, another does as well.
+        """
         for descriptor in doors.values():
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor) as listener, suppress(OSError):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=descriptor) as listener, suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
         if doors:
             await self._rows.add(self._caller, "models")
@@ -161,9 +163,17 @@ class Doorway:
         await self._writer.drain()
 
 
-def _received(link: socket.socket) -> dict[str, int]:
-    if not select.select([link], [], [], HAND_S)[0]:
-        raise NoListeners("no listeners came in time")
+async def _received(link: socket.socket) -> dict[str, int]:
+    """Waits beside the loop's work, in no thread: there are few, and who sends nothing would hold one."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(link, came.set)
+    try:
+        async with asyncio.timeout(HAND_S):
+            await came.wait()
+    except TimeoutError as error:
+        raise NoListeners("no listeners came in time") from error
+    finally:
+        loop.remove_reader(link)
     data, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, MAX_LISTENERS)
     try:
         names: Sequence[str] = json.loads(data)["listeners"]

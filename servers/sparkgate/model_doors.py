@@ -16,7 +16,7 @@ from sparkgate.door_rows import Rows
 from sparkgate.door_states import Answers, addresses, ask, carried, closed, door_of, is_router, port_of
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.policy.audit import Caller
-from sparkgate.policy.kill_switch import LockedNow, is_loopback
+from sparkgate.policy.kill_switch import LockedNow
 from sparkgate.policy.model_door.plan import Door
 from sparkgate.policy.model_door.router import ALL
 from sparkgate.services import Services
@@ -107,7 +107,9 @@ class ModelDoors:
         self._names = frozenset(listeners)
         if not listeners:
             return
-        self._process = DoorProcess(self._services.guard, listeners, self._plan, self._heard)
+        switch = self._services.switch
+        files = [str(one) for one in (switch.operator, switch.own) if one]
+        self._process = DoorProcess(self._services.guard, listeners, files, self._plan, self._heard)
         await self._look()
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_ASK_S):
@@ -217,7 +219,7 @@ class ModelDoors:
         """Close what leads off this machine at the moment of locking, and open it again some time after its end."""
         while True:
             self._cut.clear()
-            away = any(map(_leads_away, self._doors.values()))
+            away = any(one.leads_away for one in self._doors.values())
             try:
                 with self._services.switch.cutting(self._note_cut) if away else nullcontext():
                     await self._tell()
@@ -246,7 +248,7 @@ class ModelDoors:
 
     def _plan(self) -> list[Door]:
         locked = self._services.switch.told() is not None
-        return [replace(one, state="locked") if locked and _leads_away(one) else one for one in self._doors.values()]
+        return [replace(one, state="locked") if locked and one.leads_away else one for one in self._doors.values()]
 
     async def _tell(self) -> bool:
         return await self._process.tell() if self._process else False
@@ -283,8 +285,3 @@ class ModelDoors:
     def _url(self, name: str) -> str:
         door = self._doors.get(name)
         return f"{door.scheme}://{door.engine.authority}{door.engine.base}" if door else ""
-
-
-def _leads_away(door: Door) -> bool:
-    """Whether a door closes while nothing may leave: a router may send anywhere."""
-    return not is_loopback(door.host) or is_router(door.engine.kind)

@@ -169,7 +169,7 @@ FIRST_CONFIG = f"""# The gate of this machine. `sudo sparkgate config` shows eve
 # Who is in the group {USERS_GROUP} comes as far as its socket, and may use what stands here:
 #
 # [access.users]
-# alice = ["search", "engine"]
+# alice = ["search", "engine", "models"]
 # [access.groups]
 # agents = ["search"]
 """

@@ -31,7 +31,7 @@ def objection(places: Iterable[Path], hidden: Sequence[str] = HIDDEN) -> str:
     walked: set[tuple[int, int]] = set()
     for place in places:
         found = _objection_to(place, hidden)
-        if not found and _is_walked(real := place.resolve()):
+        if not found and _is_walked(real := _real(place)):
             found = _objection_within(real, hidden, walked)
         if found:
             return found
@@ -40,7 +40,7 @@ def objection(places: Iterable[Path], hidden: Sequence[str] = HIDDEN) -> str:
 
 def _objection_to(place: Path, hidden: Sequence[str]) -> str:
     """What is against a place and the way to it."""
-    for seen in dict.fromkeys((place, place.resolve())):
+    for seen in dict.fromkeys((place, _real(place))):
         if covering := next((one for one in hidden if seen.is_relative_to(one)), ""):
             return f"{seen} lies in {covering}, which the gate of the machine does not see; {WAY_OUT}"
     if open_part := _open_part(place):
@@ -63,7 +63,7 @@ def _objection_within(top: Path, hidden: Sequence[str], walked: set[tuple[int, i
             if stat.S_ISLNK(entry.st_mode):
                 if found := _objection_to(Path(path), hidden):
                     return found
-                left += [real] if _is_walked(real := Path(path).resolve()) else []
+                left += [real] if _is_walked(real := _real(Path(path))) else []
             elif stat.S_ISDIR(entry.st_mode):
                 left.append(Path(path))
     return ""
@@ -75,6 +75,11 @@ def _entries(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         for entry in entries:
             with suppress(FileNotFoundError):
                 yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def _real(path: Path) -> Path:
+    """Unlike `Path.resolve`, without an error for links that go round in a circle."""
+    return Path(os.path.realpath(path))
 
 
 def _is_walked(place: Path) -> bool:
@@ -94,10 +99,10 @@ def _open_part(path: Path) -> Path | None:
     """The first folder, link or file on the way to a path that another user could exchange; links are followed."""
     here, left, links = Path("/"), list(path.absolute().parts), 0
     while left:
-        here = here / left.pop(0)
+        here = here.parent if (name := left.pop(0)) == ".." else here / name
         try:
             found = here.lstat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         keeps = left and stat.S_ISDIR(found.st_mode) and found.st_uid == paths.ROOT and found.st_mode & stat.S_ISVTX
         if _is_open(found) and not keeps:
@@ -105,7 +110,7 @@ def _open_part(path: Path) -> Path | None:
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > MAX_LINKS:
-                return here
+                return None
             here, left = here.parent, [*here.readlink().parts, *left]
     return None
 

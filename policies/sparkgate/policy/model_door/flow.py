@@ -22,6 +22,7 @@ class Flow:
     Attributes:
         engine: as it was when the request was judged.
         is_asked: the request asked a model, which is called `model`.
+        has_body: the answer has one; that to HEAD has none, whatever its head says.
         head: None until it is there.
         shown: the client has got something of it.
         ended: it is complete.
@@ -31,6 +32,7 @@ class Flow:
     engine: Engine
     is_asked: bool
     model: str = ""
+    has_body: bool = True
     head: AnswerHead | None = None
     shown: bool = False
     ended: bool = False
@@ -51,7 +53,7 @@ class Flow:
             if found is None:
                 return b""
             self.head, rest = found
-            return self._begun(self.head) + self._body(rest)
+            return self._begun(self.head) + self._body(rest if self.has_body else b"")
         return self._body(data)
 
     @property
@@ -72,7 +74,9 @@ class Flow:
 
     def _begun(self, head: AnswerHead) -> bytes:
         self._judge(head)
-        self._frame(_lengths(head))
+        if self.has_body:
+            self._frame(_lengths(head))
+        self.ended = self.ended or not self.has_body
         if head.status >= 400 and self.engine.key:
             self._error = bytearray()
             return b""

@@ -12,6 +12,7 @@ MAX_HEAD_BYTES = 65_536
 MAX_HEADERS = 100
 MAX_BODY_BYTES = 64_000_000
 """A prompt of a million tokens is 4 MB; pictures in it are longer."""
+BODILESS = ("GET", "HEAD")
 _MAX_SIZE_LINE = 256
 _FIRST = re.compile(rb"([A-Z]{1,16}) (\S{1,8000}) HTTP/1\.1")
 _HEADERS = re.compile(rb"(?:\r\n[A-Za-z0-9!#$%&'*+.^_`|~-]+:[\x20-\x7e\x80-\xff\t]*)*")
@@ -171,12 +172,12 @@ def _framing(head: Head) -> tuple[bool, int]:
     """(chunked, bytes of the body)."""
     length, coding = head.headers.get("content-length"), head.headers.get("transfer-encoding")
     if coding is not None:
-        if length is not None or coding.lower() != "chunked" or head.method == "GET":
+        if length is not None or coding.lower() != "chunked" or head.method in BODILESS:
             raise Refused("bad_framing")
         return True, 0
     if length is None:
         return False, 0
-    if not _LENGTH.fullmatch(length.encode("latin-1")) or (head.method == "GET" and length != "0"):
+    if not _LENGTH.fullmatch(length.encode("latin-1")) or (head.method in BODILESS and length != "0"):
         raise Refused("bad_framing")
     if int(length) > MAX_BODY_BYTES:
         raise Refused("body_too_large")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ class Door:
     Attributes:
         scheme, host, port: the only origin that is connected to.
         addresses: IP addresses of the host, which are tried in this order.
+        leads_away: nothing may go there while the kill switch is locked.
     """
 
     engine: Engine
@@ -29,21 +30,34 @@ class Door:
     port: int
     addresses: tuple[str, ...]
     state: State = "open"
+    leads_away: bool = True
 
 
-def written(doors: Iterable[Door], listeners: Mapping[str, int] | None = None) -> bytes:
-    """The line; `listeners` are descriptors by name, in the first line alone."""
+@dataclass(frozen=True, slots=True)
+class First:
+    """What the first line alone tells: descriptors of listeners by name, and the files of the kill switch."""
+
+    listeners: Mapping[str, int]
+    switch: Sequence[str]
+
+
+def written(doors: Iterable[Door], first: First | None = None) -> bytes:
+    """The line; with `first` it is the first."""
     told: dict[str, Any] = {"doors": [asdict(door) for door in doors]}
-    if listeners is not None:
-        told["listeners"] = dict(listeners)
+    if first is not None:
+        told["first"] = asdict(first)
     return json.dumps(told, default=sorted).encode() + b"\n"
 
 
-def read(line: bytes) -> tuple[dict[str, Door], dict[str, int]]:
-    """(doors by name, listeners). Raises ValueError, TypeError, KeyError or AttributeError for another line."""
-    told = json.loads(line)
-    doors = [_door(one) for one in told["doors"]]
-    return {door.engine.name: door for door in doors}, dict(told.get("listeners", {}))
+def read(line: bytes) -> dict[str, Door]:
+    """Doors by name. Raises ValueError, TypeError, KeyError or AttributeError for another line."""
+    doors = [_door(one) for one in json.loads(line)["doors"]]
+    return {door.engine.name: door for door in doors}
+
+
+def read_first(line: bytes) -> First:
+    """Raises as `read` does."""
+    return First(**json.loads(line)["first"])
 
 
 def _door(told: dict[str, Any]) -> Door:

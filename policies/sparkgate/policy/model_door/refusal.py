@@ -46,7 +46,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "query": Rule(403, "this route takes no such query string here; leave it out"),
     "remote_media": Rule(403, "the engine would fetch this {what} itself; send the data within the request (data:)"),
-    "remote_tool": Rule(403, "the engine would call this tool itself over a network; offer tools of type function"),
+    "remote_tool": Rule(403, "the engine would act on {what} itself over a network; offer tools of type function"),
     "remote_key": Rule(403, "{what} makes an engine reach another service; leave it out"),
     "router_key": Rule(403, "{what} is none of the fields that pass to a router; leave it out"),
     "cloud_model": Rule(403, "a model with this tag runs in a cloud; ask for one that runs here"),

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from sparkgate.policy.model_door.fields import KEYS
 from sparkgate.policy.model_door.refusal import Refused
 
 ALL = "*"
@@ -33,6 +34,8 @@ _FIELDS = (
     # what engines take beside these
     " chat_template_kwargs ignore_eos min_tokens guided_json structured_outputs keep_alive options"
     " enable_thinking think num_ctx cache_prompt timings_per_token return_progress disable_fallbacks"
+    " repeat_penalty typical_p stop_token_ids skip_special_tokens include_reasoning guided_regex guided_choice"
+    " guided_grammar prompt_cache_retention client_metadata"
 )
 FIELDS = frozenset(_FIELDS.split())
 """Fields of a body that pass to a router. It has many more, and new ones with each version; some lead off the box."""
@@ -87,10 +90,13 @@ def check_model(routing: Routing, model: str) -> None:
 
 
 def check_fields(routing: Routing, body: Mapping[str, Any]) -> None:
-    """Only known fields pass, as a router does more with a body than ask a model. Raises Refused."""
+    """Only known fields pass, as a router does more with a body than ask a model. Raises Refused.
+
+    That goes for empty ones as well: `api_base` null would take the place of a deployment's own, and lead to a cloud.
+    """
     for name in body:
         if name not in FIELDS:
-            raise Refused("router_key", name if name in NAMED else "one of these fields")
+            raise Refused("router_key", name if name in NAMED or name in KEYS else "one of these fields")
     if body.get(NO_FALLBACKS, True) is not True and routing.stays:
         raise Refused("router_key", NO_FALLBACKS)
 

@@ -20,7 +20,7 @@ class Route:
     Of LiteLLM's answers to /v1/messages many do not tell where they come from (seen in 1.108.7).
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "HEAD", "POST"]
     path: str
     shape: Shape = "openai"
     query: str = ""
@@ -28,7 +28,7 @@ class Route:
 
     @property
     def kind(self) -> Kind:
-        return "look" if self.method == "GET" else "ask"
+        return "ask" if self.method == "POST" else "look"
 
 
 _PAGES = r"(?:(?:limit|after_id|before_id|after)=[\w.-]*&?)*"
@@ -40,6 +40,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/models/*", router=True),
     Route("GET", "/models/*", router=True),
     Route("GET", "/", router=True),
+    Route("HEAD", "/", "ollama", router=True),
     Route("GET", "/health/liveliness", router=True),
     Route("GET", "/health/readiness", router=True),
     Route("GET", "/health"),
