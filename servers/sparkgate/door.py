@@ -23,6 +23,7 @@ from typing import Any
 
 from sparkgate.door_carry import Carried
 from sparkgate.door_loop import Channel, Loop
+from sparkgate.door_wire import refill
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.model_door import router
 from sparkgate.policy.model_door.flow import Flow
@@ -124,6 +125,8 @@ class House:
         self._held -= one.held_bytes
         if full:
             self._welcome()
+
+        refill()
 
     def hold(self, size: int) -> bool:
         self._held += size

@@ -150,9 +150,20 @@ class Carried:
                 wire = Wire(self._door, self._addresses.pop(0))
             except Lost:
                 continue
+            try:
+                self._to_engine = self._to_engine[wire.begin(self._to_engine) :]
+            except Lost:
+                wire.close()
+                continue
             self._wire = wire
             self._outer = Channel(self.house.loop, wire.descriptor, self._from_engine, self._into_engine, self._failed)
-            self._outer.want(write=True)
+            if not wire.is_open:
+                self._outer.want(write=True)
+                return
+            self.stage = "copying"
+            if not self._to_engine:
+                self._let_go()
+            self._listen()
             return
         self.refuse(Refused("unreachable"))
 

@@ -14,8 +14,22 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65_536
 _contexts: list[ssl.SSLContext] = []
+_spares: list[socket.socket] = []
 _FOUR, _SIX, _STREAM = int(socket.AF_INET), int(socket.AF_INET6), int(socket.SOCK_STREAM)
 _SHAKING = (errno.EINPROGRESS, errno.EAGAIN)
+
+
+def refill() -> None:
+    """Have a socket ready for the next request: making it then would be time to its first token."""
+    if not _spares:
+        _spares.append(_made(_FOUR))
+
+
+def _made(family: int) -> socket.socket:
+    made = socket.socket(family, _STREAM)
+    made.setblocking(False)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 class Lost(Exception):
@@ -34,11 +48,11 @@ class Wire:
     def __init__(self, door: Door, address: str) -> None:
         self._door, self._tls = door, False
         self.is_open = self.waits_to_read = False
-        self._socket: Any = socket.socket(_SIX if ":" in address else _FOUR, _STREAM)
+        self._socket: Any = (
+            _spares.pop() if _spares and ":" not in address else _made(_SIX if ":" in address else _FOUR)
+        )
         self._again: tuple[type[Exception], ...] = (BlockingIOError,)
-        self._socket.setblocking(False)
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not address.startswith("127."):
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._socket.connect_ex((address, door.port)) not in (0, *_SHAKING):
@@ -89,6 +103,18 @@ class Wire:
         except OSError as error:
             raise Lost from error
         return True
+
+    def begin(self, data: memoryview) -> int:
+        """How much was taken at once, without waiting to be told that the connection stands; on one machine it does.
+
+        Raises:
+            Lost: it does not come about.
+        """
+        if self._door.scheme != "http":
+            return 0
+        sent = self.send(data)
+        self.is_open = sent > 0
+        return sent
 
     @property
     def holds_back(self) -> bool:
