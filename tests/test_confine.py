@@ -96,7 +96,7 @@ class Confined:
 def confined() -> Iterator[Confined]:
     if not WALLS:
         pytest.skip("nobody here can make namespaces: not this user, and no bubblewrap")
-    above = cache_folder() / "boxes"  # not below /tmp, which is another one inside
+    above = cache_folder().resolve() / "boxes"  # not below /tmp, which is another one inside
     above.mkdir(parents=True, exist_ok=True)
     with a_box(above) as box, FakeSearxng() as searxng, ScriptedModel("web_search", {"query": "a"}) as model:
         searxng.reply = answer(result(1))

@@ -27,7 +27,7 @@ except OSError as error:
 
 @pytest.fixture
 def box() -> Iterator[Box]:
-    above = cache_folder() / "boxes"  # not below /tmp, which is another one inside
+    above = cache_folder().resolve() / "boxes"  # not below /tmp, which is another one inside
     above.mkdir(parents=True, exist_ok=True)
     with a_box(above) as made:
         yield made
