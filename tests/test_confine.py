@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from box import Box, Host, a_box, wait_until_ended
 from fake_searxng import FakeSearxng, answer, result
-from real_hosts import cache_folder
+from real_hosts import place_of_boxes
 from scripted_model import ScriptedModel
 
 from sparkgate.clients.attacking.attempt import Attack, Reach, tried
@@ -96,9 +96,7 @@ class Confined:
 def confined() -> Iterator[Confined]:
     if not WALLS:
         pytest.skip("nobody here can make namespaces: not this user, and no bubblewrap")
-    above = cache_folder().resolve() / "boxes"  # not below /tmp, which is another one inside
-    above.mkdir(parents=True, exist_ok=True)
-    with a_box(above) as box, FakeSearxng() as searxng, ScriptedModel("web_search", {"query": "a"}) as model:
+    with a_box(place_of_boxes()) as box, FakeSearxng() as searxng, ScriptedModel("web_search", {"query": "a"}) as model:
         searxng.reply = answer(result(1))
         yield Confined(box, searxng, model)
 

@@ -190,6 +190,21 @@ def test_a_home_with_too_many_entries_is_refused_unless_best_effort_is_wanted(co
     assert "SECRET" not in confined.shell(f"cat {confined.box.root}/.netrc", options=("--best-effort",)).stdout
 
 
+@ALL_WALLS
+def test_what_is_asked_to_be_read_is_shown_whole_also_when_it_holds_what_was_put_together(
+    confined: Confined, wall: str
+) -> None:
+    home = confined.box.root
+    (folder(home / ".config" / "gh") / "hosts.yml").write_text("asked for\n")
+    (confined.work / "here").touch()
+    for shown in (home / ".config", home.parent):
+        done = confined.shell(
+            f"cat {home}/.config/gh/hosts.yml; touch {home}/x; rm here && touch here",
+            options=("--wall", wall, "--read", str(shown)),
+        )
+        assert done.stdout == "asked for\n" and not (home / "x").exists(), done.stderr
+
+
 SCRUBBED = {
     "HERMES_PAT": "x",
     "GEMINI_PWD": "x",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from box import Box, a_box
 from fake_searxng import FakeSearxng, answer, result
-from real_hosts import Program, cache_folder, hermes, openclaw, run
+from real_hosts import Program, cache_folder, hermes, openclaw, place_of_boxes, run
 from scripted_model import ScriptedModel, Step
 from test_confine import CLI
 from test_real_hosts import set_up_hermes, set_up_openclaw
@@ -27,9 +27,7 @@ except OSError as error:
 
 @pytest.fixture
 def box() -> Iterator[Box]:
-    above = cache_folder().resolve() / "boxes"  # not below /tmp, which is another one inside
-    above.mkdir(parents=True, exist_ok=True)
-    with a_box(above) as made:
+    with a_box(place_of_boxes()) as made:
         yield made
 
 
@@ -43,7 +41,8 @@ def configure(box: Box, searxng: FakeSearxng, model: ScriptedModel) -> None:
 def confined(box: Box, program: Program, *options: str) -> Program:
     """The host as a script that confines it, which `run` can start like the host itself."""
     script = box.root / "confined-host"
-    command = " ".join([*CLI, "confine", *options, "--", str(program.executable)])
+    shown = ("--read", str(cache_folder()))  # where the hosts are, should that be below /tmp
+    command = " ".join([*CLI, "confine", *shown, *options, "--", str(program.executable)])
     script.write_text(f'#!/bin/sh\ncd {box.root}/work\nexec {command} "$@"\n')
     script.chmod(0o700)
     (box.root / "work").mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan
+from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan, to_close
 
 PROGRAM = "bwrap"
 NAMESPACES = (
@@ -26,17 +26,13 @@ def bwrap_argv(program: str, plan: Plan, command: Sequence[str], low_ports: bool
     """
     kept = ("--cap-add", "CAP_NET_BIND_SERVICE") if low_ports else ()
     places = [word for mount in plan.mounts for word in _words(mount)]
-    closed = [word for mount in plan.mounts if _is_folder(mount) for word in ("--remount-ro", mount.target)]
+    closed = [word for mount in to_close(plan.mounts) for word in ("--remount-ro", mount.target)]
     return [
         *(program, *NAMESPACES, "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", *kept),
         *places,
         *closed,
         *("--chdir", plan.folder, "--", *command),
     ]
-
-
-def _is_folder(mount: Mount) -> bool:
-    return mount.kind == "hide" and not mount.is_file
 
 
 def _words(mount: Mount) -> tuple[str, ...]:

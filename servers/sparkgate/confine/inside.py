@@ -21,6 +21,7 @@ SUPERVISION, LANDLOCK, SECCOMP = "supervised_connects", "landlock", "seccomp"
 CORE_BYTES = (1, 1)
 """No core is kept, and none is given to a program of the machine, as it would be with 0 (core(5))."""
 STDERR = 2
+NOT_FOUND = "{program}: not found inside; what lies below /tmp, /var/tmp or /run outside is shown by --read"
 
 
 def run(descriptor: int) -> int:
@@ -32,7 +33,7 @@ def run(descriptor: int) -> int:
         argv, environment = told["argv"], told["environment"]
         program = shutil.which(argv[0], path=environment.get("PATH", os.defpath))
         if program is None:
-            return _refuse(line, f"{argv[0]}: not found inside")
+            return _refuse(line, NOT_FOUND.format(program=argv[0]))
         _make_doors(line, told["doors"])
         line.hear()
         _close_the_rest(line, told["writable"], told["best_effort"])

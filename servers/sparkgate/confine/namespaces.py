@@ -14,10 +14,10 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from sparkgate.confine import first, kernel
-from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan
+from sparkgate.confine.plan import CLOSED_PROC, Mount, Plan, to_close
 from sparkgate.confine.wire import CANNOT_START
 
 NAMESPACES = (
@@ -134,7 +134,7 @@ def _open_low_ports() -> None:
         file.write("0")
 
 
-def _enter(mounts: Iterable[Mount]) -> None:
+def _enter(mounts: Sequence[Mount]) -> None:
     """Put the view together from the old root, make it the root, and leave the old one behind."""
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("tmpfs", BASE, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
@@ -144,9 +144,8 @@ def _enter(mounts: Iterable[Mount]) -> None:
     os.chdir("/")
     for mount in mounts:
         _put(mount)
-    for mount in mounts:
-        if mount.kind == "hide" and not mount.is_file:
-            kernel.set_mount(_inside(mount.target), kernel.MOUNT_ATTR_RDONLY)
+    for mount in to_close(mounts):
+        kernel.set_mount(_inside(mount.target), kernel.MOUNT_ATTR_RDONLY)
     kernel.mount("", NEW, "", kernel.MS_REC | kernel.MS_PRIVATE)
     os.chdir(NEW)
     kernel.pivot_root(".", ".")

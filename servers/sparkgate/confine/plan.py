@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from sparkgate.confine.trail import holds
 
 Kind = Literal["show", "write", "hide", "link", "fresh", "proc", "dev"]
 """`show` is there and cannot be changed, `write` can; `hide` is there and empty, `fresh` is empty and can be filled.
@@ -75,3 +78,11 @@ def loaded(data: bytes) -> Plan:
     told: dict[str, Any] = json.loads(data)
     listed = {name: tuple(told[name]) for name in ("argv", "shared", "notes")}
     return Plan(**{**told, **listed, "mounts": tuple(Mount(**mount) for mount in told["mounts"])})
+
+
+def to_close(mounts: Sequence[Mount]) -> Iterator[Mount]:
+    """Empty folders that are made read-only when all that lies in them is there; not those that are mounted over."""
+    for number, mount in enumerate(mounts):
+        over = (later for later in mounts[number + 1 :] if later.kind in ("show", "write", "hide"))
+        if mount.kind == "hide" and not mount.is_file and not any(holds(later.target, mount.target) for later in over):
+            yield mount

@@ -77,9 +77,9 @@ def view(wish: Wish) -> tuple[Mount, ...]:
         *(_mount("show", path) for path in _buried([*wish.homes, wish.folder, *wish.used])),
         *_without(wish),
         *_hidden([*SECRETS_OF_ROOT, *filter(os.path.islink, _secrets(wish))]),
+        *(_mount("show", path) for path in wish.read),
         *write,
         *shields([mount.target for mount in write], wish.used),
-        *(_mount("show", path) for path in wish.read),
         *_hidden(wish.ours),
         Mount("show", os.path.dirname(wish.socket), wish.socket_folder),
     )
