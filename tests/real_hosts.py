@@ -104,7 +104,7 @@ def place_of_boxes() -> Path:
     """Where a box may lie that is confined: not below /tmp, which is another one inside."""
     places = (cache_folder() / "boxes", Path(__file__).resolve().parent / ".boxes", Path("/srv"))
     found = next((place for place in places if not place.is_relative_to("/tmp")), None)
-    if found is None or not os.access(found if found.exists() else found.parents[1], os.W_OK):
+    if found is None:
         pytest.skip("there is no folder to write in but below /tmp")
     found.mkdir(parents=True, exist_ok=True)
     return found

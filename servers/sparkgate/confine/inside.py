@@ -17,7 +17,7 @@ from typing import Any
 from sparkgate.confine import first, landlock, seccomp, unix_sockets
 from sparkgate.confine.wire import BACKLOG, CANNOT_START, Ended, Line
 
-SUPERVISION, LANDLOCK, SECCOMP = "supervised_connects", "landlock", "seccomp"
+LANDLOCK, SECCOMP = "landlock", "seccomp"
 CORE_BYTES = (1, 1)
 """No core is kept, and none is given to a program of the machine, as it would be with 0 (core(5))."""
 STDERR = 2

@@ -116,7 +116,7 @@ def refuse_over(path: str, wish: Wish) -> None:
     shields([real], wish.used)
 
 
-def shields(writable: Iterable[str], used: Iterable[str]) -> list[Mount]:
+def shields(writable: Sequence[str], used: Iterable[str]) -> list[Mount]:
     """Read-only mounts over what is used outside and lies in something writable.
 
     Who may write a folder may put another in the place of any below it, but not of a mount. So what is shielded is the
@@ -125,26 +125,31 @@ def shields(writable: Iterable[str], used: Iterable[str]) -> list[Mount]:
     Raises:
         BadView: something that is used cannot be shielded.
     """
-    trails = [(path, list(entries(path))) for path in used]
-    found: dict[str, Mount] = {}
-    for folder in writable:
-        for path, trail in trails:
-            if holds(os.path.realpath(path), folder):
-                raise BadView(f"{folder} cannot be written inside: {path} runs outside as well; {BELOW}")
-            for entry in trail:
-                if entry != folder and holds(folder, entry):
-                    first = os.path.join(folder, os.path.relpath(entry, folder).partition("/")[0])
-                    if os.path.islink(entry):
-                        raise BadView(
-                            f"{folder} cannot be written inside: {path}, which runs outside, leads through it"
-                        )
-                    if not os.path.lexists(first):
-                        raise BadView(
-                            f"{folder} cannot be written inside: {path}, which programs are started from outside, is "
-                            "missing there; make it, or take it off PATH"
-                        )
-                    found[first] = Mount("show", first, first, not os.path.isdir(first))
+    found = {
+        mount.target: mount
+        for path, trail in [(path, list(entries(path))) for path in used]
+        for folder in writable
+        for mount in _shields_of(folder, path, trail)
+    }
     return list(found.values())
+
+
+def _shields_of(folder: str, path: str, trail: Sequence[str]) -> Iterator[Mount]:
+    """What keeps one path, which goes through `trail`, from being led elsewhere by who may write `folder`."""
+    if holds(os.path.realpath(path), folder):
+        raise BadView(f"{folder} cannot be written inside: {path} runs outside as well; {BELOW}")
+    for entry in trail:
+        if entry == folder or not holds(folder, entry):
+            continue
+        first = os.path.join(folder, os.path.relpath(entry, folder).partition("/")[0])
+        if os.path.islink(entry):
+            raise BadView(f"{folder} cannot be written inside: {path}, which runs outside, leads through it")
+        if not os.path.lexists(first):
+            raise BadView(
+                f"{folder} cannot be written inside: {path}, which programs are started from outside, is missing "
+                "there; make it, or take it off PATH"
+            )
+        yield Mount("show", first, first, not os.path.isdir(first))
 
 
 def _secrets(wish: Wish) -> list[str]:
