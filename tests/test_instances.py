@@ -105,6 +105,23 @@ def test_a_rest_that_the_instance_asked_for_is_kept_to_the_second_and_never_over
     assert wait and wait.seconds == 3600
 
 
+def test_a_rest_that_was_asked_for_is_not_shortened_by_a_fault_of_a_question_beside_it_or_by_a_second_wish(
+    clock: Clock,
+) -> None:
+    alone = Instances(clock)
+    alone.keep([A], 30)
+    alone.rest(A, "limiter", 60)
+    alone.rest(A, "server_error")
+    alone.rest(A, "rate_limited", 7)
+    assert alone.ready() == []
+    wait = alone.wait(A)
+    assert wait and wait.seconds == 60
+    clock.now_s += 60
+    assert alone.ready() == [A] and alone.wait(A) is None
+    alone.rest(A, "server_error")
+    assert alone.ready() == [A]
+
+
 def test_the_only_instance_is_asked_again_after_a_fault_but_not_while_it_wants_to_be_let_be(clock: Clock) -> None:
     alone = Instances(clock)
     alone.keep([A], 30)

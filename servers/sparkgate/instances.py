@@ -80,13 +80,22 @@ class Instances:
         one.tokens = min(self._burst, one.tokens + 1)
 
     def rest(self, url: str, why: str, seconds: float | None = None) -> None:
-        """Do not ask it for so long as it wants itself; after a fault, longer each time."""
-        one = self._of(url)
-        one.why, one.limited = why, seconds is not None
+        """Do not ask it for so long as it wants itself; after a fault, longer each time.
+
+        A rest that it wants is not shortened: not by a fault of a question that was on its way beside, and not by a
+        second wish.
+        """
+        one, now_s = self._of(url), self.now_s()
+        wanted_until_s = one.rests_until_s if one.limited else 0.0
         if seconds is None:
             one.faults += 1
-            seconds = min(FIRST_REST_S * 2 ** min(one.faults - 1, 10), LONGEST_REST_S)
-        one.rests_until_s = self.now_s() + min(max(seconds, 1.0), LONGEST_LIMITED_S)
+            if now_s < wanted_until_s:
+                return
+            seconds, one.limited = min(FIRST_REST_S * 2 ** min(one.faults - 1, 10), LONGEST_REST_S), False
+        else:
+            one.limited = True
+        one.why = why
+        one.rests_until_s = max(now_s + min(max(seconds, 1.0), LONGEST_LIMITED_S), wanted_until_s)
 
     def well(self, url: str) -> None:
         """It answered as it should: a fault is over. A rest that it asked for itself goes on."""

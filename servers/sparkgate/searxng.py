@@ -212,8 +212,9 @@ def read_status(sent: Sent, base_url: str) -> Problem | None:
     """What stands in the way of an answer by its status; None when nothing does."""
     if sent.status == 200:
         return None
-    if 300 <= sent.status < 400:
-        return _redirect(sent.headers.get("location", ""), base_url)
+    location = sent.headers.get("location", "")
+    if 300 <= sent.status < 400 and location:
+        return _redirect(location, base_url)
     told = problem(_code(sent), base_url, status=sent.status, which=_which(sent))
     wanted_s = retry_after_s(sent.headers) if sent.status in (429, 503) else None
     return Problem(told.code, told.message, LIMITED_S if wanted_s is None and sent.status == 429 else wanted_s)
@@ -258,7 +259,8 @@ def _redirect(location: str, base_url: str) -> Problem:
     if any(word in LOGIN_WORDS for word in words):
         return problem("login_page", base_url)
     here = urlsplit(base_url)
-    if host in ("", here.hostname) and target.path.rstrip("/") in ("", here.path.rstrip("/")) and not target.query:
+    starts = ("", "/", here.path.rstrip("/"), f"{here.path.rstrip('/')}/")
+    if host in ("", here.hostname) and target.path in starts and not target.query:
         told = problem("limiter", base_url)
         return Problem(told.code, told.message, LIMITED_S)
     return problem("redirected", base_url, target=host or "another path of the same host")
