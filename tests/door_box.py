@@ -79,6 +79,7 @@ class Engine:
     def __init__(self, handle: Handle | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.handle = handle or says(OK)
         self.heard: list[Heard] = []
+        self.silent = 0  # connections on which not one byte came
         self.models = MODELS
         self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -121,10 +122,12 @@ class Engine:
             threading.Thread(target=self._one, args=(link,), daemon=True).start()
 
     def _one(self, plain: socket.socket) -> None:
-        with plain, suppress(OSError), self._secured(plain) as link:
-            if heard := read_request(link):
-                self.heard.append(heard)
-                (says(self.models) if heard.first.startswith("GET") else self.handle)(heard, link)
+        with plain, suppress(OSError):
+            self.silent += not plain.recv(1, socket.MSG_PEEK)
+            with self._secured(plain) as link:
+                if heard := read_request(link):
+                    self.heard.append(heard)
+                    (says(self.models) if heard.first.startswith("GET") else self.handle)(heard, link)
         self._links.discard(plain)
 
     def _secured(self, link: socket.socket) -> socket.socket:

@@ -834,7 +834,7 @@ port, another = there.getsockname()[1], other.getsockname()[1]
 guard = Guard()
 guard.install()
 door = Door(Engine("main", "vllm", "x"), "http", "127.0.0.1", port, ("127.0.0.1",))
-House(written([door], First({"main": listener.fileno()}, ())), b"", guard)
+house = House(written([door], First({"main": listener.fileno()}, ())), b"", guard)
 for host, at in (("127.0.0.1", port), ("127.0.0.1", another), ("::1", port), ("192.0.2.1", port), ("localhost", port)):
     link = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
@@ -949,6 +949,7 @@ class Router(Engine):
         with link, suppress(OSError):
             heard = read_request(link)
             if heard is None:
+                self.silent += 1
                 return
             self.heard.append(heard)
             path = heard.first.split()[1].partition("?")[0]
@@ -981,6 +982,16 @@ AWAY = "https://api.cloud.example/v1"
 
 def ask_for(box: DoorBox, model: str, **more: Any) -> Answered:
     return box.ask(post({**CHAT, "model": model, **more}))
+
+
+def test_an_engine_hears_not_a_byte_of_a_request_before_it_is_judged_and_a_router_not_even_a_connection() -> None:
+    refused = post(part(type="image_url", image_url={"url": "http://192.0.2.1/x.png"}))
+    engine, routing = Engine(), Router({"m": HOME})
+    with door_to(engine) as box, door_to(routing, 'engine = "litellm"\n') as router_box:
+        assert box.ask(refused).code == router_box.ask(refused).code == "remote_media"
+        until(lambda: engine.silent == 1, "the connection that was made meanwhile has ended")
+        assert box.ask(post(CHAT)).status == router_box.ask(post(CHAT)).status == 200
+        assert (len(engine.posted), engine.silent) == (len(routing.posted), routing.silent + 1) == (1, 1)
 
 
 def test_a_router_is_asked_without_fallbacks_and_every_other_byte_is_the_agents() -> None:

@@ -107,8 +107,8 @@ class House:
                     return
                 one = Carried(self, name, client)
                 self._open.add(one)
-                self._count(name, "connections")
                 one.begin()
+                self._count(name, "connections")
             if len(self._open) >= self._room:
                 self._welcome()
 

@@ -48,16 +48,17 @@ class Carried:
         self._addresses: list[str] = []
         self._since_s = house.loop.now_s
         self._is_half = False
-        self._inner.want(read=True)
 
     # -- from inside
 
     def begin(self) -> None:
-        """Most requests are there with their connection."""
+        """Most requests are there with their connection, and on their way before anything else of it is waited for."""
         try:
             self._from_client()
         except Exception as error:
             self._failed(error)
+        if self.stage != "gone":
+            self._hear_client()
 
     def _from_client(self) -> None:
         try:
@@ -108,12 +109,13 @@ class Carried:
         self._since_s = self.house.loop.now_s
         if self._reader.complete and self._route:
             self._door = self.house.open_door(self.name)
+            self.stage, self._addresses = "dialling", list(self._door.addresses)
+            if not self._door.leads_away:
+                self._reach()  # an engine on this box takes the connection while its request is judged
             passed = check(self._door.engine, head, self._route, self._reader.body)
             self._reader.body = bytearray()
             self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
-            has_body = self._route.method != "HEAD"
-            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model, has_body)
-            self.stage, self._addresses = "dialling", list(self._door.addresses)
+            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model, self._route.method != "HEAD")
             self._dial()
 
     def _hold(self, size: int) -> None:
@@ -136,36 +138,43 @@ class Carried:
 
     # -- to the engine
 
+    def _reach(self) -> None:
+        """Begin a connection to the next address that does not refuse it at once."""
+        while self._addresses and self._wire is None:
+            with suppress(Lost):
+                self._wire = Wire(self._door, self._addresses.pop(0))
+
     def _dial(self) -> None:
-        """Try the next address that connects."""
-        self._close_outer()
-        try:
-            self.house.open_door(self.name)
-        except Refused as refused:
-            self.refuse(refused)
-            return
-        while self._addresses:
+        """Send the request by the next address that connects."""
+        while self._wire or self._addresses:
             self._since_s = self.house.loop.now_s
-            try:
-                wire = Wire(self._door, self._addresses.pop(0))
-            except Lost:
-                continue
+            self._reach()
+            wire = self._wire
+            if wire is None:
+                break
             try:
                 self._to_engine = self._to_engine[wire.begin(self._to_engine) :]
             except Lost:
-                wire.close()
+                self._close_outer()
                 continue
-            self._wire = wire
             self._outer = Channel(self.house.loop, wire.descriptor, self._from_engine, self._into_engine, self._failed)
             if not wire.is_open:
                 self._outer.want(write=True)
                 return
             self.stage = "copying"
-            if not self._to_engine:
-                self._let_go()
-            self._listen()
+            self._sent()
             return
         self.refuse(Refused("unreachable"))
+
+    def _dial_again(self) -> None:
+        """The address did not connect; meanwhile the door may have been closed."""
+        self._close_outer()
+        try:
+            self.house.open_door(self.name)
+        except Refused as refused:
+            self.refuse(refused)
+        else:
+            self._dial()
 
     def _into_engine(self) -> None:
         if not self._wire or not self._outer:
@@ -178,17 +187,17 @@ class Carried:
             self._to_engine = self._to_engine[self._wire.send(self._to_engine) :]
         except Lost:
             if self.stage == "dialling":
-                self._dial()
+                self._dial_again()
                 return
             self._to_engine = memoryview(b"")  # it may have answered before it heard all
-        if not self._to_engine:
-            self._let_go()
-        self._listen()
+        self._sent()
 
-    def _let_go(self) -> None:
-        """The request has been sent, and is kept no longer."""
-        self.house.hold(-self.held_bytes)
-        self.held_bytes, self._to_engine = 0, memoryview(b"")
+    def _sent(self) -> None:
+        """A request that has been sent whole is kept no longer."""
+        if not self._to_engine:
+            self.house.hold(-self.held_bytes)
+            self.held_bytes, self._to_engine = 0, memoryview(b"")
+        self._listen()
 
     def _listen(self) -> None:
         """Hear the engine unless the client is behind."""
@@ -290,7 +299,7 @@ class Carried:
         if self.stage == "reading" and waited_s > (BODY_IDLE_S if self._reader.head else HEAD_S):
             self.refuse(Refused("slow_request"))
         elif self.stage == "dialling" and waited_s > CONNECT_S:
-            self._dial()
+            self._dial_again()
         elif self._to_client:
             if waited_s > STALLED_S:
                 self.close()

@@ -40,6 +40,7 @@ class Guard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[Hashable, int] = {}
+        self._leads_out = False
         self.installed = False
 
     def install(self) -> None:
@@ -87,6 +88,8 @@ class Guard:
                 self._open[key] = self._open.get(key, 0) + step
                 if not self._open[key]:
                     del self._open[key]
+            # A permit for a child opens no socket.
+            self._leads_out = any(not isinstance(key, tuple) or key[0] != "child" for key in self._open)
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
         if event in ADDRESSED:
@@ -95,7 +98,7 @@ class Guard:
             self._refuse_unless(self._covers_name(args[0]))
         elif event == "socket.__new__":
             # Connecting to a name looks it up in C before any event, so there is no socket without a permit.
-            self._refuse_unless(args[1] in LOCAL_FAMILIES or self._any_address())
+            self._refuse_unless(args[1] in LOCAL_FAMILIES or self._leads_out)
         elif event == "subprocess.Popen":
             self._refuse_unless(self._covers_child(args[0], args[1]))
         elif event in BYPASSES or (event == "import" and args[0] in INTERPRETERS):
@@ -111,11 +114,6 @@ class Guard:
             return (canonical(address[0]), address[1]) in self._open
         except ValueError:
             return False
-
-    def _any_address(self) -> bool:
-        """Whether a permit for a connection is open; one for a child opens no socket."""
-        with self._lock:
-            return any(not isinstance(key, tuple) or key[0] != "child" for key in self._open)
 
     def _covers_child(self, program: Any, argv: Any) -> bool:
         if type(argv) not in (list, tuple) or not argv or not all(type(word) is str for word in argv):

@@ -132,4 +132,4 @@ def _pattern(method: str, path: str) -> Route | None:
 
 def takes(route: Route, query: str) -> bool:
     """Whether a route takes this query string."""
-    return re.fullmatch(route.query, query) is not None
+    return not query or re.fullmatch(route.query, query) is not None
