@@ -47,7 +47,7 @@ from test_instances import certificate
 
 from sparkgate.door_carry import DRAIN_S, HEAD_S, Carried
 from sparkgate.door_loop import Loop
-from sparkgate.door_process import COMMAND
+from sparkgate.door_process import COMMAND, ON_HUGE_PAGES, environment
 from sparkgate.policy.guard import Guard
 from sparkgate.policy.kill_switch import KillSwitch, Locked
 from sparkgate.policy.model_door import fields, refusal, router, screen
@@ -722,7 +722,7 @@ def test_a_request_that_stays_half_is_ended() -> None:
     ours, theirs = socket.socketpair()
     house: Any = Waiting()
     with ours, theirs:
-        one = Carried(house, "main", ours)
+        one = Carried(house, "main", ours.detach())
         since_s = house.loop.now_s
         one.overdue(since_s + HEAD_S - 1)
         assert house.told == []
@@ -819,6 +819,21 @@ def test_the_door_process_is_small_and_a_child_without_words() -> None:
         assert box.ask(post(CHAT)).status == 200
         assert pss_kib(box.pid) < 12_000 and is_child_of_ours(box.pid)
         assert str(box.config).encode() not in environment_of(box.pid)
+        told = Path(f"/proc/{box.pid}/environ").read_text().rstrip("\0").split("\0")
+        assert dict(one.split("=", 1) for one in told) == environment()
+
+
+@pytest.mark.parametrize(
+    ("size", "are_used"),
+    [("2097152\n", True), ("536870912\n", False), ("0\n", False), ("", False), ("many\n", False), (None, False)],
+)
+def test_huge_pages_are_used_where_one_is_no_larger_than_the_process_may_be(
+    tmp_path: Path, size: str | None, are_used: bool
+) -> None:
+    file = tmp_path / "hpage_pmd_size"
+    if size is not None:
+        file.write_text(size)
+    assert (environment(file).items() >= ON_HUGE_PAGES.items()) is are_used
 
 
 def test_the_door_process_reaches_the_addresses_of_its_doors_and_no_other() -> None:

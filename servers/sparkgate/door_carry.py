@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from sparkgate.door_loop import Channel
-from sparkgate.door_wire import READ_BYTES, Lost, Wire
+from sparkgate.door_wire import READ_BYTES, Lost, Wire, end_writing
 from sparkgate.policy.model_door import refusal
 from sparkgate.policy.model_door.answer import BadAnswer
 from sparkgate.policy.model_door.flow import Flow
@@ -29,14 +29,17 @@ Stage = Literal["reading", "dialling", "copying", "leaving", "gone"]
 
 
 class Carried:
-    """A connection from its start to its end; the house is told when it has ended."""
+    """A connection from its start to its end; the house is told when it has ended.
 
-    def __init__(self, house: House, name: str, client: socket.socket) -> None:
+    `client` is its descriptor, which belongs to this from now on; to make an object around it takes time.
+    """
+
+    def __init__(self, house: House, name: str, client: int) -> None:
         self.house, self.name = house, name
         self.stage: Stage = "reading"
         self._client = client
-        client.setblocking(False)
-        self._inner = Channel(house.loop, client.fileno(), self._from_client, self._flush, self._failed)
+        os.set_blocking(client, False)
+        self._inner = Channel(house.loop, client, self._from_client, self._flush, self._failed)
         self._wire: Wire | None = None
         self._outer: Channel | None = None
         self._reader = RequestReader()
@@ -62,7 +65,7 @@ class Carried:
 
     def _from_client(self) -> None:
         try:
-            data = self._client.recv(READ_BYTES)
+            data = os.read(self._client, READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -115,8 +118,8 @@ class Carried:
             passed = check(self._door.engine, head, self._route, self._reader.body)
             self._reader.body = bytearray()
             self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
-            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model, self._route.method != "HEAD")
             self._dial()
+            self._flow = Flow(self._door.engine, self._route.kind == "ask", passed.model, self._route.method != "HEAD")
 
     def _hold(self, size: int) -> None:
         """What waits here is bounded over all connections. Raises Refused."""
@@ -271,7 +274,7 @@ class Carried:
         if self.stage == "gone" or not data:
             return len(data)
         try:
-            sent = self._client.send(data)
+            sent = os.write(self._client, data)
         except BlockingIOError:
             return 0
         except OSError:
@@ -287,9 +290,7 @@ class Carried:
         if self._wire and self._wire.is_open:
             self._listen()
         if self.stage == "leaving" and not self._to_client:
-            with suppress(OSError):
-                # Bytes that nobody reads would make the kernel take the answer back, so the end is waited for.
-                self._client.shutdown(socket.SHUT_WR)
+            end_writing(self._client)
 
     # -- the end
 
@@ -330,8 +331,8 @@ class Carried:
         """Cut both sides at once, so that the engine stops for a client that is gone."""
         if self.stage == "gone":
             return
-        self.stage = "gone"
+        self.stage, self._to_client, self._to_engine = "gone", bytearray(), memoryview(b"")
         self._close_outer()
         self._inner.want()
-        self._client.close()
+        os.close(self._client)
         self.house.ended(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,12 @@ def _made(family: int) -> socket.socket:
     made.setblocking(False)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
+
+
+def end_writing(descriptor: int) -> None:
+    """Say that no more comes. A close would make the kernel take back what has not been read when more was sent."""
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as link:
+        link.shutdown(socket.SHUT_WR)
 
 
 class Lost(Exception):
