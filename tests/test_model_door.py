@@ -814,6 +814,17 @@ def test_the_operators_key_goes_to_its_engine_alone(tmp_path: Path) -> None:
 # -- the process
 
 
+def test_what_clients_began_to_say_is_not_kept_when_they_are_gone() -> None:
+    whole = post(b"x" * 4_000_000)
+    with door_to(Engine()) as box:
+        for _ in range(40):
+            with box.connect() as link:
+                link.sendall(whole[:2_000_000])
+        until(lambda: box.doors.counts.get("main", {}).get("connections") == 40, "all were taken")
+        until(lambda: box.doors.counts["main"]["open"] == 0, "all are over")
+        assert pss_kib(box.pid) < 24_000
+
+
 def test_the_door_process_is_small_and_a_child_without_words() -> None:
     with door_to(Engine()) as box:
         assert box.ask(post(CHAT)).status == 200

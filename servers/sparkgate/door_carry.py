@@ -301,10 +301,7 @@ class Carried:
             self.refuse(Refused("slow_request"))
         elif self.stage == "dialling" and waited_s > CONNECT_S:
             self._dial_again()
-        elif self._to_client:
-            if waited_s > STALLED_S:
-                self.close()
-        elif self.stage == "leaving" and waited_s > DRAIN_S:
+        elif (self._to_client or self.stage == "leaving") and waited_s > (STALLED_S if self._to_client else DRAIN_S):
             self.close()
 
     def cut(self) -> bool:
@@ -331,7 +328,9 @@ class Carried:
         """Cut both sides at once, so that the engine stops for a client that is gone."""
         if self.stage == "gone":
             return
-        self.stage, self._to_client, self._to_engine = "gone", bytearray(), memoryview(b"")
+        self.stage = "gone"
+        # What is closed lies in a ring until it is looked for, and must not hold a long text so long.
+        self._reader, self._flow, self._to_client, self._to_engine = RequestReader(), None, bytearray(), memoryview(b"")
         self._close_outer()
         self._inner.want()
         os.close(self._client)
