@@ -44,6 +44,11 @@ def post(body: Any, path: str = "/v1/chat/completions", *headers: str) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {len(data)}", "", ""]).encode() + data
 
 
+def part(**content: Any) -> dict[str, Any]:
+    """A chat with one part of content."""
+    return {"model": "m", "messages": [{"role": "user", "content": [content]}]}
+
+
 def get(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]).encode()
 

@@ -34,6 +34,7 @@ from door_box import (
     environment_of,
     get,
     is_child_of_ours,
+    part,
     post,
     pss_kib,
     read_all,
@@ -73,11 +74,6 @@ def shared() -> Iterator[tuple[DoorBox, Engine]]:
 
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def part(**content: Any) -> dict[str, Any]:
-    """A chat with one part of content."""
-    return {"model": "m", "messages": [{"role": "user", "content": [content]}]}
 
 
 # -- streams

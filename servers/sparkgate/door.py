@@ -94,7 +94,7 @@ class House:
         """Let the guard pass the addresses of all doors, and no other any more."""
         pairs = [(address, door.port) for door in self.doors.values() for address in door.addresses]
         with ExitStack() as permits:
-            # Taking a connection makes a socket, which the guard allows while any address is; nobody is at port 0.
+            # Sockets are made ahead of connections, which takes an address that is allowed; nobody is at port 0.
             permits.enter_context(self._guard.addresses([*pairs, ("127.0.0.1", 0)]))
             self._permits.close()
             self._permits = permits.pop_all()

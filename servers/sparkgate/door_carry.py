@@ -58,10 +58,10 @@ class Carried:
         """Most requests are there with their connection, and on their way before anything else of it is waited for."""
         try:
             self._from_client()
+            if self.stage != "gone":
+                self._hear_client()
         except Exception as error:
             self._failed(error)
-        if self.stage != "gone":
-            self._hear_client()
 
     def _from_client(self) -> None:
         try:
@@ -116,6 +116,7 @@ class Carried:
             if not self._door.leads_away:
                 self._reach()  # an engine on this box takes the connection while its request is judged
             passed = check(self._door.engine, head, self._route, self._reader.body)
+            self.house.open_door(self.name)  # a long judgement takes a while
             self._reader.body = bytearray()
             self._model, self._size, self._to_engine = passed.model, len(passed.data), memoryview(passed.data)
             self._dial()

@@ -28,8 +28,9 @@ class Loop:
         while not self.ended:
             ready = self._epoll.poll(max(0.0, swept_s + SWEEP_S - monotonic()))
             self.now_s = monotonic()
-            for descriptor, events in ready:
-                if channel := self._channels.get(descriptor):
+            # Whom an event is for: a descriptor may be another's before its turn comes.
+            for channel, events in [(self._channels.get(descriptor), events) for descriptor, events in ready]:
+                if channel:
                     channel.called(events)
             if self.now_s - swept_s >= SWEEP_S:
                 swept_s = self.now_s

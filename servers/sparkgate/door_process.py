@@ -22,8 +22,8 @@ COMMAND = (sys.executable, "-s", "-P", "-m", "sparkgate.door")
 HUGE_PAGE_FILE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 HUGE_PAGE_MAX_BYTES = 4_194_304
 """Of a kernel with pages of 64 KB a huge one has 512 MB, which models need."""
-_MALLOC = {"hugetlb": 1, "mmap_threshold": 1_048_576, "trim_threshold": 2_097_152}
-"""What has been freed is kept up to 2 MB, and long bodies are given back."""
+_MALLOC = {"hugetlb": 1, "mmap_threshold": 131_072, "trim_threshold": 2_097_152}
+"""A long body has pages of its own, which go with it; of what else is freed, 2 MB at the end are kept."""
 ON_HUGE_PAGES = {
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MALLOC.items()),

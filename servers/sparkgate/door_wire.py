@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -35,8 +34,12 @@ def _made(family: int) -> socket.socket:
 
 def end_writing(descriptor: int) -> None:
     """Say that no more comes. A close would make the kernel take back what has not been read when more was sent."""
-    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as link:
-        link.shutdown(socket.SHUT_WR)
+    link = socket.socket(fileno=descriptor)
+    try:
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_WR)
+    finally:
+        link.detach()
 
 
 class Lost(Exception):

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 from urllib.parse import urlsplit
 
 sys.path.append(str(Path(__file__).parent.parent))
@@ -42,8 +43,23 @@ from sparkgate.policy.local import free_port, is_free
 TTFT_MS, RATE, STREAMS = 20.0, 100.0, 16
 BAR_MS, BAR_SHARE = 1.0, 0.98
 WARM_UP = 20
-PROMPTS = {"a short prompt": "the words " * 20, "the prompt of an agent": "the words of a long prompt " * 2200}
-"""The second is as long as what Hermes sends with all its tools, 57 KB."""
+SCHEMA = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["path"],
+}
+TOOL = {"type": "function", "function": {"name": "read", "description": "reads a file " * 25, "parameters": SCHEMA}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
+TURNS = [
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "the lines of a file " * 20}]},
+]
+PROMPTS: Mapping[str, Mapping[str, Any]] = {
+    "a short prompt": {"messages": [{"role": "user", "content": "the words " * 20}]},
+    "a long text": {"messages": [{"role": "user", "content": "the words of a long prompt " * 2200}]},
+    "an agent's": {"messages": [{"role": "system", "content": "the rules " * 1500}, *TURNS * 20], "tools": [TOOL] * 40},
+}
+"""The second is as long as what Hermes sends with all its tools, 57 KB; the third has the shape of it as well."""
 
 
 def main() -> int:
@@ -64,7 +80,7 @@ def main() -> int:
         print(f"the door process holds {pss_kib(pid) / 1024:.1f} MB (PSS) before the first request")
         with behind("--copy", str(straight)) as (copied, _):
             ways = {"straight": straight, "by a copier": copied, "through the door": through}
-            fine = [first_tokens(name, text, ways, given.requests) for name, text in PROMPTS.items()]
+            fine = [first_tokens(name, body, ways, given.requests) for name, body in PROMPTS.items()]
         fine.append(throughput(straight, through, given.bursts, given.seconds))
         print(f"the door process holds {pss_kib(pid) / 1024:.1f} MB (PSS) after the last")
     return 0 if all(fine) else 1
@@ -136,9 +152,8 @@ def engine(stub: str | None) -> Iterator[str]:
         process.wait()
 
 
-def request(text: str, tokens: int) -> bytes:
-    body = {"model": "stub", "stream": True, "max_tokens": tokens, "messages": [{"role": "user", "content": text}]}
-    data = json.dumps(body).encode()
+def request(body: Mapping[str, Any], tokens: int) -> bytes:
+    data = json.dumps({"model": "stub", "stream": True, "max_tokens": tokens, **body}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
@@ -146,9 +161,9 @@ def request(text: str, tokens: int) -> bytes:
 # -- first tokens
 
 
-def first_tokens(name: str, text: str, ways: Mapping[str, int], count: int) -> bool:
+def first_tokens(name: str, body: Mapping[str, Any], ways: Mapping[str, int], count: int) -> bool:
     """Ask by each of the ways, straight first and the door last; whether the door keeps to its bar."""
-    sent = request(text, 2)
+    sent = request(body, 2)
     times_ms: dict[str, list[float]] = {way: [] for way in ways}
     for number in range(WARM_UP + count):
         for way in list(ways)[:: 1 if number % 2 else -1]:
@@ -218,7 +233,7 @@ def throughput(straight: int, through: int, bursts: int, seconds: float) -> bool
 
 def burst(port: int, tokens: int) -> tuple[float, float]:
     """(tokens a second from the first to the last of all streams, longest gap within one in ms)."""
-    sent, waiting = request("the words", tokens), selectors.DefaultSelector()
+    sent, waiting = request(PROMPTS["a short prompt"], tokens), selectors.DefaultSelector()
     for _ in range(STREAMS):
         link = socket.create_connection(("127.0.0.1", port))
         link.sendall(sent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sparkgate.policy.model_door.refusal import Refused
@@ -85,6 +85,13 @@ REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 """Keys of a schema that name another; llama.cpp's reader of schemas and others fetch it where that is an address."""
 
 
+PLAIN = frozenset(
+    {"model", "messages", "role", "content", "text", "type", "id", "name", "index", "strict"}
+    | {"description", "function", "tool_calls", "tool_call_id"}
+)
+"""Keys that no rule is about: objects with no other are most of a conversation, and need no second look."""
+
+
 def check(body: Mapping[str, Any]) -> None:
     """Look through a whole body.
 
@@ -94,8 +101,8 @@ def check(body: Mapping[str, Any]) -> None:
     todo: list[Any] = [body]
     while todo:
         found = todo.pop()
-        todo += found if isinstance(found, list) else _looked_at(found, is_top=found is body)
-        todo = [one for one in todo if isinstance(one, (dict, list))]
+        inside = found if isinstance(found, list) else _looked_at(found, is_top=found is body)
+        todo += [one for one in inside if isinstance(one, (dict, list))]
 
 
 def is_nothing(value: Any) -> bool:
@@ -103,24 +110,30 @@ def is_nothing(value: Any) -> bool:
     return value is None or value is False or value in ("", [], {})
 
 
-def _looked_at(found: Mapping[str, Any], *, is_top: bool) -> Iterator[Any]:
+def _looked_at(found: Mapping[str, Any], *, is_top: bool) -> list[Any]:
     """The values of an object that are to be looked at as well."""
+    if found.keys() <= PLAIN:
+        return list(found.values())
     folded = _folded(found)
     kind = folded.get("type")
     kind = kind.casefold() if isinstance(kind, str) else ""
     for name, value in folded.items():
-        if name in KEYS and not is_nothing(value):
-            raise Refused(KEYS[name], name)
-        if _is_medium(name, value, kind):
-            _check_medium(value, name)
-        elif name == "source" and isinstance(value, dict):
-            _check_source(_folded(value))
-        elif name == "tools":
-            _check_tools(value)
-        if name in SCHEMAS or name == "format":
-            _check_schema(value)
-        if not _is_data(name, value, kind, is_top=is_top):
-            yield value
+        _check_field(name, value, kind)
+    return [value for name, value in folded.items() if not _is_data(name, value, kind, is_top=is_top)]
+
+
+def _check_field(name: str, value: Any, kind: str) -> None:
+    """One field of an object whose `type` is `kind`."""
+    if name in KEYS and not is_nothing(value):
+        raise Refused(KEYS[name], name)
+    if _is_medium(name, value, kind):
+        _check_medium(value, name)
+    elif name == "source" and isinstance(value, dict):
+        _check_source(_folded(value))
+    elif name == "tools":
+        _check_tools(value)
+    if name in SCHEMAS or name == "format":
+        _check_schema(value)
 
 
 def _folded(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,10 +197,10 @@ def _check_schema(value: Any) -> None:
         if isinstance(found, list):
             todo += found
         elif isinstance(found, dict):
-            for name, one in found.items():
-                if name in REFERENCES and isinstance(one, str) and not one.startswith("#"):
+            for name in REFERENCES & found.keys():
+                if isinstance(found[name], str) and not found[name].startswith("#"):
                     raise Refused("remote_key", name)
-                todo.append(one)
+            todo += [one for one in found.values() if isinstance(one, (dict, list))]
 
 
 def _parsed(value: Any) -> Any:
