@@ -21,6 +21,8 @@ from sparkgate.change.jobs import Jobs
 from sparkgate.change.lock import MachineLock
 from sparkgate.measure.plan import KINDS, PROTOCOL
 
+pytestmark = pytest.mark.measuring
+
 SHORT = {"kind": "decode", "output_tokens": 64, "repeats": 2}
 
 

@@ -29,6 +29,8 @@ from sim_engine import Scenario, running
 from sparkgate.bench_process import COMMAND
 from sparkgate.measure.plan import Options, plan
 
+pytestmark = pytest.mark.measuring
+
 SHORT = {"kind": "decode", "output_tokens": 64, "repeats": 2}
 FILE = "bench.db"
 

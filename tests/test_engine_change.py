@@ -23,6 +23,8 @@ from sparkgate.change.phases import PHASES
 from sparkgate.change.protect import HOST_FILES
 from sparkgate.policy.local import free_port
 
+pytestmark = pytest.mark.changing
+
 
 @pytest.fixture
 def engines() -> Iterator[EngineBox]:

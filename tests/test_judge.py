@@ -302,6 +302,7 @@ def test_a_redacted_text_is_allowed_when_it_is_judged_again(rule: str, leak: str
     assert (again.verdict, again.released) == ("allow", decision.released)
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("shift", range(2))
 def test_two_values_side_by_side_are_both_gone_after_one_decision(shift: int) -> None:
     """Every pair in both orders, half of them in each test; the sign between them changes from pair to pair."""

@@ -24,6 +24,8 @@ from sparkgate.policy.guard import Guard
 from sparkgate.policy.http_framing import Framing
 from sparkgate.policy.local_stream import Exchange, StreamDoor, StreamDoorError
 
+pytestmark = pytest.mark.measuring
+
 DEADLINE_S = 120.0
 TOLERANCE = 0.005
 

@@ -19,6 +19,8 @@ from sparkgate.measure.crew import EVENTS_A_PROCESS, Crew, CrewError, processes
 from sparkgate.measure.metrics import burst_metrics
 from sparkgate.policy.local_stream import StreamDoor, StreamDoorError
 
+pytestmark = pytest.mark.measuring
+
 DEADLINE_S = 120.0
 
 

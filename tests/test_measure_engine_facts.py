@@ -22,6 +22,8 @@ from sparkgate.measure.seen import BurstRecord
 from sparkgate.measure.validity import flags, status
 from sparkgate.measure.verify import Around, facts, stats
 
+pytestmark = pytest.mark.measuring
+
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.measure.worker")
 MS = 1_000_000
 Event = dict[str, Any]

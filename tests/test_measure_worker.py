@@ -28,6 +28,8 @@ from sparkgate.measure.verify import settled
 from sparkgate.measure.worker import hidden
 from sparkgate.policy.local_stream import StreamDoor
 
+pytestmark = pytest.mark.measuring
+
 COMMAND = (sys.executable, "-I", "-m", "sparkgate.measure.worker")
 SEED = 0x5EED
 Event = dict[str, Any]

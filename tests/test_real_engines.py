@@ -12,6 +12,8 @@ from box import is_running
 from engine_box import NAMES, EngineBox, an_engine_box
 from real_llamacpp import MODEL, OTHER_MODEL
 
+pytestmark = pytest.mark.changing
+
 MODELS = dict(zip(NAMES, (MODEL, OTHER_MODEL), strict=True))
 
 

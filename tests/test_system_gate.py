@@ -20,6 +20,8 @@ from system_box import ALICE, BOB, MALLORY, USERS, SystemBox, a_system_box, refu
 
 from sparkgate import daemon
 
+pytestmark = pytest.mark.systemd
+
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 GIVEN = '[access]\nusers.alice = ["search"]\n'
 FAKE = """
