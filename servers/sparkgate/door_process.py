@@ -29,7 +29,7 @@ ON_HUGE_PAGES = {
     "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _MALLOC.items()),
 }
 """For glibc from 2.35 on. A request after a pause touches many small pages that no cache knows any more, which took
-twice the time of a few huge ones; memory is the same but for half a megabyte."""
+twice the time of a few huge ones; the process holds one or two megabytes more."""
 MAX_STARTS, STARTS_S, RESTART_S = 5, 60.0, 0.2
 END_S = 3.0
 MAX_LINE_BYTES = 2_000_000
