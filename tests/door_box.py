@@ -247,11 +247,11 @@ class DoorBox:
             return Answered(read_all(link))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of the doors, oldest first."""
+        """Rows of the doors whose end is written too, oldest first; it follows the row of what left in a moment."""
         rows: list[dict[str, Any]] = []
         with suppress(LogUnavailable):  # it is being made
             rows = read_rows(self.state / "audit.db", limit=1000)[::-1]
-        return [row for row in rows if row["tool"] == "model_door"]
+        return [row for row in rows if row["tool"] == "model_door" and row["outcome"] not in (None, "unknown")]
 
 
 def read_all(link: socket.socket) -> bytes:

@@ -133,7 +133,6 @@ class House:
         self._held -= one.held_bytes
         if full:
             self._welcome()
-
         refill()
 
     def hold(self, size: int) -> bool:

@@ -132,9 +132,7 @@ class ModelDoors:
 
     async def _keep_asking(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._wake.wait()
+            await _is_set_soon(self._wake)
             self._wake.clear()
             try:
                 await self._look()
@@ -223,10 +221,7 @@ class ModelDoors:
             try:
                 with self._services.switch.cutting(self._note_cut) if away else nullcontext():
                     await self._tell()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_S):
-                            await self._cut.wait()
-                    if self._cut.is_set():
+                    if await _is_set_soon(self._cut):
                         await self._cut_now()
             except LockedNow:
                 await self._cut_now()
@@ -285,3 +280,11 @@ class ModelDoors:
     def _url(self, name: str) -> str:
         door = self._doors.get(name)
         return f"{door.scheme}://{door.engine.authority}{door.engine.base}" if door else ""
+
+
+async def _is_set_soon(event: asyncio.Event) -> bool:
+    """Whether it is set before it is time for another look."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            await event.wait()
+    return event.is_set()

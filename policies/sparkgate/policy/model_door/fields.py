@@ -190,17 +190,22 @@ def _check_source(value: Mapping[str, Any]) -> None:
 
 
 def _check_schema(value: Any) -> None:
-    """A schema refers to parts of itself alone; a property may be called as a reference is."""
+    """A schema refers to parts of itself alone."""
     todo = [_parsed(value)]
     while todo:
         found = todo.pop()
-        if isinstance(found, list):
+        if isinstance(found, dict):
+            _check_references(found)
+            todo += found.values()
+        elif isinstance(found, list):
             todo += found
-        elif isinstance(found, dict):
-            for name in REFERENCES & found.keys():
-                if isinstance(found[name], str) and not found[name].startswith("#"):
-                    raise Refused("remote_key", name)
-            todo += [one for one in found.values() if isinstance(one, (dict, list))]
+
+
+def _check_references(found: Mapping[str, Any]) -> None:
+    """A property may be called as a reference is; then it holds no text."""
+    for name in REFERENCES & found.keys():
+        if isinstance(found[name], str) and not found[name].startswith("#"):
+            raise Refused("remote_key", name)
 
 
 def _parsed(value: Any) -> Any:
