@@ -25,10 +25,14 @@ from sparkgate.measure.own_setting import DRAFTS, PROGRAMS, own_setting
 from sparkgate.measure.plan import Options, Plan, plan
 from sparkgate.measure.quality import Outcome, items
 from sparkgate.measure.quality_compare import compare_quality, interval, sign_flip_p
-from sparkgate.measure.quality_run import stats
+from sparkgate.measure.quality_run import held_against, stats
 from sparkgate.measure.record import full_json
+from sparkgate.measure.rule import Rule
+from sparkgate.measure.rules_answers import ANSWERS
+from sparkgate.measure.rules_around import AROUND
 from sparkgate.measure.sample import Counts, Sample, TokenEvent, to_json
 from sparkgate.measure.store import Ending, Store, StoredCell
+from sparkgate.measure.validity import Flag, status
 
 IDS = [one.id for one in items()]
 PASSED = dict.fromkeys(IDS, "ppp")
@@ -219,6 +223,21 @@ def test_a_real_quality_run_keeps_what_came_of_each_task() -> None:
         assert set(kept["outcomes"]) == set(IDS) and set(kept["outcomes"].values()) <= {"p", "w"}
         told = host.call("bench_compare", {"a": 1, "b": 2})
         assert told["verdict"] == "same in 1 of 1 cells" and size_bytes(told) <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("rule", [rule for rule in AROUND if rule.severity == "invalid"], ids=lambda rule: rule.id)
+def test_what_makes_rates_worthless_costs_a_quality_run_its_rates_and_not_its_scores(rule: Rule) -> None:
+    found = [Flag(rule.id, rule.severity, "it was late", rule.advice)]
+    flags, left_out = held_against(found)
+    assert status(found) == "invalid" and status(flags) == "tainted"
+    assert left_out == {"decode_tok_s": "it was late", "ttft_any_ms": "it was late"}
+    assert [(flag.id, flag.text) for flag in flags] == [(rule.id, "it was late")] and "scores" in flags[0].advice
+
+
+@pytest.mark.parametrize("rule", ANSWERS, ids=lambda rule: rule.id)
+def test_what_is_held_against_answers_is_held_against_their_scores(rule: Rule) -> None:
+    found = (Flag(rule.id, rule.severity, rule.text, rule.advice),)
+    assert held_against(found) == (found, {})
 
 
 # -- cells of one run

@@ -180,11 +180,15 @@ class Run:
         """Tell what came of a cell. Its status."""
         seen = self._facts(one, found)
         flags = validity.flags(seen) if one.bursts else ()
-        status = validity.status(flags) if len(one.bursts) >= found.plan.repeats else "cancelled"
         stats, why_null = verify.stats(one.bursts, found.plan.seed)
+        scored = True
         if found.plan.kind == quality_run.QUALITY:
-            stats = quality_run.stats(one.outcomes, stats)
-            status = status if "pass_1" in stats or status == "cancelled" else "invalid"
+            flags, left_out = quality_run.held_against(flags)
+            rates = {name: told for name, told in stats.items() if name not in left_out}
+            stats, why_null = quality_run.stats(one.outcomes, rates), why_null | left_out
+            scored = "pass_1" in stats
+        whole = len(one.bursts) >= found.plan.repeats
+        status = "cancelled" if not whole else validity.status(flags) if scored else "invalid"
         self.course.emit(
             {
                 "event": "cell",

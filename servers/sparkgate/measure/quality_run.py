@@ -26,13 +26,18 @@ from sparkgate.measure.quality import (
     score,
     tools,
 )
+from sparkgate.measure.rules_around import AROUND
 from sparkgate.measure.stream import StreamParser
+from sparkgate.measure.validity import Flag
 
 QUALITY = "quality"
 NEEDLE_WORDS, MARGIN_TOKENS = 2000, 256
 MARKS: Mapping[Outcome, str] = {"pass": "p", "wrong": "w", "truncated": "t", "error": "e"}
 """How a trial ended → its letter in what is kept of each task."""
-KEPT = ("decode_tok_s", "ttft_any_ms", "output_tokens")
+RATES = ("decode_tok_s", "ttft_any_ms")
+KEPT = (*RATES, "output_tokens")
+_ABOUT_RATES = frozenset(rule.id for rule in AROUND)
+_SCORES_STAND = "the scores do not depend on it, the rates are left out; for rates, run decode"
 
 
 def body(writer: Writer, item: Item, cell: Cell, context: int | None) -> bytes:
@@ -59,6 +64,16 @@ def judge(item: Item, burst: Burst, dialect: Dialect) -> Outcome:
 def facts(found: CellFacts) -> CellFacts:
     """Without what is not asked of tasks: their prompts have lengths of their own, and come again."""
     return replace(found, cold=False, asked_prompt_tokens=None, bursts=None, burst_variation=None, aggregate_tok_s=None)
+
+
+def held_against(found: Sequence[Flag]) -> tuple[tuple[Flag, ...], dict[str, str]]:
+    """(flags of a cell of tasks, rate → why it is not told).
+
+    What makes rates worthless, as a late clock does, leaves an answer as right or wrong as it was: a warning here.
+    """
+    late = [flag for flag in found if flag.severity == "invalid" and flag.id in _ABOUT_RATES]
+    told = tuple(replace(one, severity="warning", advice=_SCORES_STAND) if one in late else one for one in found)
+    return told, dict.fromkeys(RATES, late[0].text) if late else {}
 
 
 def stats(outcomes: Mapping[str, Sequence[Outcome]], rates: Mapping[str, Any]) -> dict[str, Any]:
