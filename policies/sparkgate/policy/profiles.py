@@ -76,6 +76,8 @@ class Profiles:
         What may leave takes along what a general rule of its class finds inside it, and nothing that is certain.
         """
         found = list(found)
+        if not found:
+            return [], []
         today = self.today()
         free = [one for one in found if any(exempt.covers(one, text, where, today) for exempt in self.exemptions)]
         counts: list[Withheld] = []

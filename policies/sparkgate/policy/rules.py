@@ -23,6 +23,8 @@ REQUIRED = ("id", "class", "verdict", "keywords", "pattern", "why", "source", "l
 OPTIONAL = ("replacement", "checks", "forms")
 TRUSTED_CHARS = 2000
 """Up to here a shipped pattern needs no deadline of its own, which costs as much as a short search."""
+REMEMBERED = 512
+"""Sets of keywords whose rules are kept at hand: of a text no more is kept than which keywords it holds."""
 LISTS = ("keywords", "leaks", "clean", "checks")
 
 
@@ -86,13 +88,19 @@ class Rulebook:
             self._automaton.make_automaton()
         self._wanted = tuple(map(frozenset, numbers))
         """Indices of the rules that want the same keywords, by the number that the automaton tells."""
+        self._rules_of: dict[frozenset[int], tuple[Rule, ...]] = {}
 
-    def candidates(self, text: str) -> list[Rule]:
+    def candidates(self, text: str) -> Sequence[Rule]:
         """Rules with a keyword in `text`, in file order."""
         if not self._wanted:
-            return []
-        numbers = {number for _, number in self._automaton.iter(text.lower())}
-        return [self.rules[index] for index in sorted(frozenset().union(*(self._wanted[one] for one in numbers)))]
+            return ()
+        numbers = frozenset([number for _, number in self._automaton.iter(text.lower())])
+        if numbers not in self._rules_of:
+            if len(self._rules_of) >= REMEMBERED:
+                self._rules_of.clear()
+            wanted = frozenset().union(*(self._wanted[one] for one in numbers))
+            self._rules_of[numbers] = tuple(self.rules[index] for index in sorted(wanted))
+        return self._rules_of[numbers]
 
     def find(self, text: str, deadline: float) -> list[Finding]:
         """Every accepted match in `text`.

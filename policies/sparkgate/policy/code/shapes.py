@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from sparkgate.policy.checks import own_path
 from sparkgate.policy.code.signs import Signs
+from sparkgate.policy.literals import any_of
 
 Span = tuple[int, int]
 
@@ -41,6 +42,7 @@ _MARK_WORDS = (
     "riservato", "vertrouwelijk", "dienst", "copyright", "©", "(c)", "property of", "vorbehalten", "usage interne",
     "diffuser", "weitergabe", "trade secret", "prohibited", "forbidden",
 )  # fmt: skip
+_has_a_mark = any_of(_MARK_WORDS)
 _COMMENTED = re.compile(r"\s*(?:#|//|/?\*|--|;|%|<!--|\"\"\")")
 
 _CONFIG_ROW = re.compile(
@@ -100,8 +102,7 @@ _FRAME_ENDING = re.compile("|".join(re.escape(ending) for endings, _, _ in _FRAM
 
 def marked(text: str, table: Signs) -> Iterator[Span]:
     """Header lines by which a firm marks its own, paragraph by paragraph; public licences stay."""
-    lowered = text.lower()
-    if not [word for word in _MARK_WORDS if word in lowered]:
+    if not _has_a_mark(text.lower()):
         return
     for paragraph in _PARAGRAPH.finditer(text):
         rows = [row.span() for row in _ROW.finditer(text, *paragraph.span())]
@@ -111,8 +112,7 @@ def marked(text: str, table: Signs) -> Iterator[Span]:
 
 
 def _mark_score(row: str, table: Signs) -> int:
-    lowered = row.lower()
-    if not any(word in lowered for word in _MARK_WORDS):
+    if not _has_a_mark(row.lower()):
         return 0
     return max(0, sum(mark.weight for mark in table.marks if mark.pattern.search(row)))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
 from sparkgate.policy.forms.numerals import may_be_said, said
-from sparkgate.policy.forms.unwrap import long_words
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
+from sparkgate.policy.literals import any_of
 
 CONTEXT_CHARS = 80
 """On each side of a joint: what a rule wants to see beside a value."""
@@ -27,9 +28,12 @@ _WRAPPED = re.compile(
 _MARKUP = re.compile(r"(?<=[\w+/=.:@-])(?:</?[A-Za-z]{1,8} ?/?>|\*\*){1,3}(?=[\w+/=.:@-])")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s\"'<>]{12,}")
 _COMPONENT = re.compile(r"[^/?&=;#:.\s]{2,}")
+_PREFIXES = (
+    *(f"gh{kind}_" for kind in "pousr"), *(f"xox{kind}-" for kind in "abp"), "github_pat_", "hf_", "sk-", "AKIA",
+    "ASIA", "glpat-", "nvapi-", "tvly-", "npm_", "pypi-", "gsk_", "AIza", "eyJ", "dckr_pat_", "sk_live_", "rk_live_",
+)  # fmt: skip
 _PREFIXED = re.compile(
-    r"(?<![A-Za-z0-9])((?:gh[pousr]_|github_pat_|hf_|sk-|AKIA|ASIA|glpat-|xox[abp]-|nvapi-|tvly-|npm_|pypi-|gsk_|AIza"
-    r"|eyJ|dckr_pat_|sk_live_|rk_live_)[A-Za-z0-9_-]*)(?:[^\w\n]{1,3}[A-Za-z0-9_+/=-]{2,100}){1,8}"
+    rf"(?<![A-Za-z0-9])((?:{'|'.join(_PREFIXES)})[A-Za-z0-9_-]*)(?:[^\w\n]{{1,3}}[A-Za-z0-9_+/=-]{{2,100}}){{1,8}}"
 )
 _WORD = re.compile(r"[A-Z]?[a-z]+(?![A-Za-z0-9_+/=-])")
 _BETWEEN = re.compile(r"(?<=[A-Za-z0-9_+/=-])(?!-\w)[^\w\n]{1,3}(?=[A-Za-z0-9_+/=-])")
@@ -47,6 +51,7 @@ _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
 _KINDS = bytes.maketrans(
     b"123456789bcdefghijklmnopqrstuvwxyzBCDEFGHIJKLMNOPQRSTUVWXYZ", b"0" * 9 + b"a" * 25 + b"A" * 25
 )
+_NO_SIGNS = (string.ascii_letters + string.digits + string.whitespace).encode()
 _CHUNK_CHARS = 12
 _PART_CHARS = 20
 _UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
@@ -158,9 +163,12 @@ def _between(
 def _odd_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Half-open places where at least four odd groups stand in a row, with no more than two words between two."""
     run: list[int] = []
-    for place, word in enumerate(words):
-        if not _is_odd(word):
-            continue
+    odd = [
+        place
+        for place, word in enumerate(words)
+        if len(word) <= _CHUNK_CHARS and not (word.isalpha() and word[1:].islower()) and _is_odd(word)
+    ]
+    for place in odd if len(odd) >= _CHUNKS else ():
         if run and not _belongs(words[run[-1]], words[run[-1] + 1 : place]):
             yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
             run = []
@@ -175,9 +183,7 @@ def _belongs(last: str, between: Sequence[str]) -> bool:
 
 
 def _is_odd(word: str) -> bool:
-    """A short group that is no word: with letter and digit, or a capital within."""
-    if len(word) > _CHUNK_CHARS or (word.isalpha() and word[1:].islower()):
-        return False
+    """Of a short word that is none of a language: with letter and digit, or a capital within."""
     return _GROUP.fullmatch(word) is not None and _ODD.match(word) is not None
 
 
@@ -237,7 +243,7 @@ JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit
     OTHER_BLANKS: (lambda text: not text.isprintable() or not text.isascii(), other_blanks),
     "values": (lambda text: "=" in text, _values),
     "components": (_ADDRESS.search, _components),
-    "after a prefix": (_PREFIXED.search, _prefixed),
+    "after a prefix": (any_of(_PREFIXES), _prefixed),
     "markup": (lambda text: "<" in text or "**" in text, _matches(_MARKUP)),
     "said": (may_be_said, said),
     "segments": (lambda text: text.count("/") > 1, _segments),
@@ -255,10 +261,18 @@ MAX_SIGNS = 8
 
 def _between_parts(text: str) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
+    if text.isascii() and not _is_repeated(text):
+        return []
     found = {match[1] for signed in _SIGNED for match in signed.finditer(text)}
     once = {one[0] for one in found}
     signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, text)})
     return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
+
+
+def _is_repeated(text: str) -> bool:
+    """Whether any sign stands in it three times."""
+    signs = text.encode().translate(None, _NO_SIGNS)
+    return any(signs.count(sign) > 2 for sign in {*signs})
 
 
 def _is_doubled(sign: str, text: str) -> bool:
@@ -291,6 +305,6 @@ _TOKEN = re.compile(
 
 def turned(view: View) -> Iterator[View]:
     """Backwards, and with every letter moved by half the alphabet (ROT13)."""
-    if "@" in view.text or _TOKEN.search(long_words(view.text)):
+    if "@" in view.text or _TOKEN.search(view.runs):
         yield Mirror("reversed", view.text[::-1], view)
         yield View("rot13", view.text.translate(_HALF), view, (0,), ((0, len(view.text), True),))

@@ -36,6 +36,8 @@ _GAP = re.compile(r"\W+")
 def may_be_said(text: str) -> bool:
     """Whether there are enough words for digits in it, with no more than two others between them."""
     words = text.lower().replace("-", " ").split()
+    if _STOPPED.isdisjoint(words):
+        return False
     places = [place for place, word in enumerate(words) if word in _STOPPED]
     return any(last - first < LEAST + 2 for first, last in zip(places, places[LEAST - 1 :], strict=False))
 

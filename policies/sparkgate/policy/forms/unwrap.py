@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
-Gate = Callable[[str], object]
+Gate = Callable[[View], object]
 Decode = Callable[[str], Iterator[Edit]]
 MIN_BYTES = 6
 """Text that is shorter is not looked for. The patterns below say the same of what encodes it."""
@@ -192,74 +192,58 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
 
 
 _OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}")
-_DIGITS_AND_GAPS = bytes(
-    ord("0" if chr(code) in "0123456789abcdefABCDEF" else " " if chr(code) in " :,;.\n-" else "x")
-    for code in range(256)
-)
+_HEX_RUN = re.compile("[0-9A-Fa-f]{16}")
+_BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
 
 
-def _outline(text: str) -> bytes:
-    """Hexadecimal digits as 0, one blank for what stands between them, and x for the rest: quickly told apart."""
-    return text.encode("utf-8", "surrogatepass").translate(_DIGITS_AND_GAPS).replace(b"  ", b" ")
-
-
-def _listed(text: str) -> bool:
+def _listed(view: View) -> bool:
     """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
-    outline = _outline(text)
+    outline = view.outline
     if b"0x00 0x00" in outline or b"0x000x00" in outline:
         return True
     return b" ".join([b"00"] * 8) in outline.replace(b"0x00", b"00").replace(b"000", b"00")
 
 
-def _dumped(text: str) -> bool:
-    return b"0000 0000 0000" in _outline(text)
+def _dumped(view: View) -> bool:
+    return b"0000 0000 0000" in view.outline
 
 
-def _in_octets(text: str) -> bool:
-    return b"00000000" in _outline(text) and bool(_OCTETS.search(text))
+def _in_octets(view: View) -> bool:
+    return b"00000000" in view.outline and bool(_OCTETS.search(view.text))
 
 
 IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
-    "percent": (lambda text: "%" in text, _percent),
-    "entities": (lambda text: "&" in text, _entities),
-    "escapes": (lambda text: "\\" in text or "%u" in text or "U+" in text, _escapes),
-    "octal": (lambda text: "\\" in text, _octal),
-    "quoted-printable": (lambda text: text.count("=") > 3, _quoted),
+    "percent": (lambda view: "%" in view.text, _percent),
+    "entities": (lambda view: "&" in view.text, _entities),
+    "escapes": (lambda view: "\\" in view.text or "%u" in view.text or "U+" in view.text, _escapes),
+    "octal": (lambda view: "\\" in view.text, _octal),
+    "quoted-printable": (lambda view: view.text.count("=") > 3, _quoted),
     "hex-list": (_listed, _hex_list),
     "hex-dump": (_dumped, _dump),
     "bits": (_in_octets, _bits),
 }
 """Name → (whether it may be there at all, what takes it off)."""
 IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
-    "hex": (re.compile("[0-9A-Fa-f]{16}").search, _hex),
-    "base32": (re.compile("[A-Z2-7]{16}|[a-z2-7]{16}").search, _base32),
-    "base64": (re.compile("[A-Za-z0-9+/_-]{16}").search, _base64),
-    "base85": (_BASE85.search, _base85),
+    "hex": (lambda view: _HEX_RUN.search(view.runs), _hex),
+    "base32": (lambda view: _BASE32_RUN.search(view.runs), _base32),
+    "base64": (lambda view: view.runs, _base64),
+    "base85": (lambda view: _BASE85.search(view.long_words), _base85),
 }
 """The same of those that stand in one word; whether they may be there is told from the longer words alone."""
-WORD_CHARS = 10
-"""Of the shortest word that one of those is looked for in."""
-
-
-def long_words(text: str) -> str:
-    """The words that are long enough for an encoding, with blanks between them."""
-    return " ".join([word for word in text.split() if len(word) >= WORD_CHARS])
 
 
 def spelled(view: View) -> View | None:
     """The form with lists of decimal numbers read as characters: what is also a list of bytes is read as that first."""
-    return rewrite(view, "codes", _codes(view.text)) if _listed(view.text) else None
+    return rewrite(view, "codes", _codes(view.text)) if _listed(view) else None
 
 
 def unwrapped(view: View) -> View | None:
     """The form without one layer of every encoding that is there; None when there is none."""
     at = view
     for name, (possible, edits) in IN_TEXT.items():
-        if possible(at.text):
+        if possible(at):
             at = rewrite(at, name, edits(at.text)) or at
-    words = long_words(at.text)
-    for name, (possible, edits) in IN_WORDS.items() if words else ():
-        if possible(words):
+    for name, (possible, edits) in IN_WORDS.items():
+        if possible(at):
             at = rewrite(at, name, edits(at.text)) or at
-            words = long_words(at.text)
     return None if at is view else at

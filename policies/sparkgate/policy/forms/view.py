@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 Edit = tuple[int, int, str]
 """(start, end, what stands there instead): half open, in text order, disjoint."""
 
+WORD_CHARS = 10
+"""Of the shortest word that an encoding is looked for in."""
+_RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
+_DIGITS_AND_GAPS = bytes(
+    ord("0" if chr(code) in "0123456789abcdefABCDEF" else " " if chr(code) in " :,;.\n-" else "x")
+    for code in range(256)
+)
 
-@dataclass(frozen=True, slots=True)
+
+# No slots: they would leave no room for what is told once, and asked for by several encodings.
+@dataclass(frozen=True)
 class View:
     """One form of a text.
 
@@ -26,6 +37,21 @@ class View:
     of: View | None = None
     begins: tuple[int, ...] = ()
     pieces: tuple[tuple[int, int, bool], ...] = ()
+
+    @cached_property
+    def long_words(self) -> str:
+        """The words that are long enough for an encoding, with blanks between them."""
+        return " ".join([word for word in self.text.split() if len(word) >= WORD_CHARS])
+
+    @cached_property
+    def runs(self) -> str:
+        """What in them may be hexadecimal, base32 or base64, with blanks between."""
+        return " ".join(_RUN.findall(self.long_words))
+
+    @cached_property
+    def outline(self) -> bytes:
+        """Hexadecimal digits as 0, one blank for what stands between them, and x for the rest: quickly told apart."""
+        return self.text.encode("utf-8", "surrogatepass").translate(_DIGITS_AND_GAPS).replace(b"  ", b" ")
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Half-open indices in this form → the span of the text as it was given."""
@@ -45,7 +71,7 @@ class View:
         return begin, stop
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mirror(View):
     """A form whose characters stand in the opposite order."""
 

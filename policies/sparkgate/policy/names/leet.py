@@ -29,6 +29,16 @@ _ENDS = {ord(sign): sign for sign in "!*"}
 """What is a sign of its own where no letter follows it."""
 
 
+_GATE_BYTES = "".join(fold(chr(code).translate(_GATE)) for code in range(128)).encode() + b" " * 128
+
+
+def _gated(text: str) -> str:
+    """Folded, with letters for all signs."""
+    if text.isascii():
+        return text.encode().translate(_GATE_BYTES).decode()
+    return fold(text.translate(_GATE))
+
+
 def _letters(letters: Mapping[int, str | int], signs: re.Match[str]) -> str:
     """What stands for a letter beside one, or between two."""
     start, end = signs.span()
@@ -65,9 +75,9 @@ class Leet:
                 yield read
 
     def _has_a_part(self, text: str) -> bool:
-        return next(self._automaton.iter(fold(text.translate(_GATE))), None) is not None
+        return next(self._automaton.iter(_gated(text)), None) is not None
 
     def _is_likely(self, words: str) -> bool:
         if self._has_a_part(words):
             return True
-        return STAR in words and bool(self._near.likely(fold(words.translate(_GATE)).split()))
+        return STAR in words and bool(self._near.likely(_gated(words).split()))

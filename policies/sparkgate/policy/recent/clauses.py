@@ -19,6 +19,7 @@ FORMS, MOST_ENDS = 32, 8
 """Ways to put them together that are judged in all, and clauses that may be the last of them: who tell come first."""
 TOLD = TELLING | {"prefix", "suffix", "start", "end"}
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
+_LETTER_BYTES = bytes(code if chr(code).isalpha() else 32 for code in range(128)) + bytes(range(128, 256))
 _UNSPACED = [word for word in TOLD if word[0] >= "\u2e80"]
 """Words of scripts without spaces between words."""
 _NAMES = re.compile(r"""(?<!\w)[A-Za-z_]\w{0,30}["']?\s{0,2}(?::?=|:)\s{0,2}["'`][A-Za-z0-9_+/=-]{6,}["'`]""")
@@ -54,8 +55,15 @@ class Clauses:
 
 
 def _is_told(text: str) -> bool:
-    tells = not TOLD.isdisjoint(text.lower().translate(_LETTERS).split()) or _tells_unspaced(text)
+    tells = not TOLD.isdisjoint(_lower_words(text)) or _tells_unspaced(text)
     return (tells or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
+
+
+def _lower_words(text: str) -> list[str]:
+    lower = text.lower()
+    if lower.isascii():
+        return lower.encode().translate(_LETTER_BYTES).decode().split()
+    return lower.translate(_LETTERS).split()
 
 
 def _tells_unspaced(text: str) -> bool:
