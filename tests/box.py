@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ class Box:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def configure(self, text: str) -> None:
-        self.config.write_text(text, encoding="utf-8")
+        """Write it; a decision has the longest time it may have, as it may wait for a processor here."""
+        patient = "" if "policy" in text else "\n[policy]\ndeadline_ms = 5000\n"
+        self.config.write_text(text + patient, encoding="utf-8")
 
     def use(self, searxng_url: str) -> None:
         """Point the configuration at a SearXNG."""
@@ -114,7 +116,8 @@ class Box:
                     stream.close()
         while pids := self._detached():
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             wait_until_ended(pids)
 
     def _detached(self) -> list[int]:
@@ -220,6 +223,11 @@ def is_running(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def held_mb(pid: int) -> float:
+    """Memory that is no file's (RssAnon): libraries that other processes map or let go of do not change it."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("RssAnon:")[2].split()[0]) / 1024
 
 
 def wait_until_ended(pids: Sequence[int]) -> None:

@@ -149,7 +149,9 @@ def read_request(link: socket.socket) -> Heard | None:
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += link.recv(65_536)
+        if not (piece := link.recv(65_536)):
+            return None
+        body += piece
     return Heard(first, headers, body, head + b"\r\n\r\n" + body)
 
 

@@ -131,6 +131,12 @@ class EngineBox:
         pid = int(file.read_text()) if file.exists() else 0
         return pid if pid and is_running(pid) else None
 
+    def kill(self, name: str) -> None:
+        """End an engine that runs as a crash would."""
+        pid = self.pid(name)
+        assert pid, f"{name} does not run"
+        os.kill(pid, signal.SIGKILL)
+
     def up(self) -> list[str]:
         return [name for name in NAMES if self.pid(name)]
 

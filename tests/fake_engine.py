@@ -101,7 +101,8 @@ def main() -> None:
     alive = FOLDER / "alive"
     alive.mkdir(exist_ok=True)
     others = [one.name for one in alive.iterdir() if runs(one.read_text())]
-    (alive / MODEL).write_text(str(os.getpid()))
+    (FOLDER / f"{MODEL}.pid").write_text(str(os.getpid()))
+    (FOLDER / f"{MODEL}.pid").replace(alive / MODEL)
     with (FOLDER / "started").open("a") as started:
         started.write(json.dumps({"model": MODEL, "beside": others}) + "\n")
     if asked("die"):

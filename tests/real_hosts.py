@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,11 +103,13 @@ def cache_folder() -> Path:
 def place_of_boxes() -> Path:
     """Where a box may lie that is confined: not below /tmp, which is another one inside."""
     places = (cache_folder() / "boxes", Path(__file__).resolve().parent / ".boxes", Path("/srv"))
-    found = next((place for place in places if not place.is_relative_to("/tmp")), None)
-    if found is None:
-        pytest.skip("there is no folder to write in but below /tmp")
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+    for place in places:
+        if not place.is_relative_to("/tmp"):
+            with suppress(OSError):
+                place.mkdir(parents=True, exist_ok=True)
+            if os.access(place, os.W_OK):
+                return place
+    pytest.skip("there is no folder to write in but below /tmp")
 
 
 def hermes() -> Program:

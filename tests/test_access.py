@@ -405,7 +405,7 @@ def test_a_user_gets_a_part_of_the_confinements_and_others_are_served_meanwhile(
     own = confining(door, os.getuid(), count=9)
     assert {own.read()["gate"] for _ in range(9)} == {"ready"}
     host.close()
-    until(lambda: len(door.box.gate_status()["confinements"]) == 10, "the eight are gone")
+    until(lambda: len(door.box.gate_status()["confinements"]) <= 10, "the eight are gone")
     assert confining(door, ALICE).read()["gate"] == "ready"
 
 

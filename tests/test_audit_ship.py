@@ -52,7 +52,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def once(box: Box, url: str, *more: str, code: int = 0) -> str:
-    ran = box.command("audit", "ship", "--to", url, "--once", "--timeout", "1", *more)
+    ran = box.command("audit", "ship", "--to", url, "--once", "--timeout", "30", *more)
     assert ran.returncode == code, ran.stderr
     assert "Traceback" not in ran.stderr
     return ran.stderr
@@ -63,7 +63,7 @@ def shipping(box: Box, url: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a service runs it."""
     argv = [sys.executable, "-I", "-m", "sparkgate.clients.cli", "audit", "ship", "--to", url, "--interval", "0.05"]
     process = subprocess.Popen(
-        [*argv, "--timeout", "1", *more], stderr=subprocess.PIPE, text=True, env=box.environment, cwd=box.root
+        [*argv, "--timeout", "30", *more], stderr=subprocess.PIPE, text=True, env=box.environment, cwd=box.root
     )
     try:
         yield process

@@ -530,7 +530,7 @@ def test_a_cap_on_streams_is_found_where_it_was_planted_by_the_real_measuring_pr
     scenario = Scenario(dialect="llamacpp", slots=4, rate=100, ttft_ms=10)
     with running(scenario) as engine, a_bench_box(main=engine.url) as made:
         host = made.gate_host()
-        answer = made.ended(host, kind="sweep", concurrency="1,2,4,6", output_tokens=120, repeats=1)
+        answer = made.ended(host, kind="sweep", concurrency="1,2,4,6", output_tokens=400, repeats=1)
         shown = made.box.command("bench", "show", "1", "--json").stdout
         report = made.box.command("bench", "report", "1").stdout
     assert "parallel" in str(answer), answer

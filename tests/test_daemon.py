@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_box import until
 from recorded_engine import RecordedEngine
 from resident_engine import NEVER, PROFILES, Knobs, ResidentEngine
 from start_logs import START_LOGS
@@ -295,6 +296,7 @@ def test_a_load_that_goes_on_when_its_unload_gives_up_is_told_of() -> None:
     with daemon("ollama", Knobs(load_polls=NEVER)) as (engine, made):
         made.start()
         assert made.look().state == "starting"
+        until(lambda: engine.copies, "the load has arrived")
         assert fault(made, 2 * POLL_S).code == "busy"
         engine.copies[0].polls_left = 2
         made.stop(10_000)

@@ -729,7 +729,7 @@ async def test_a_name_is_looked_up_once_so_that_no_second_answer_counts(door: Do
         return ["192.0.2.1"] if len(asked) == 1 else ["127.0.0.1"]
 
     egress = Egress(door.egress.policy, door.egress.log, Guard(), resolver=rebinding)
-    permit = Permit(Caller(session="s"), "read_page", "web", "http://rebind.test", timeout_s=0.3, public=True)
+    permit = Permit(Caller(session="s"), "read_page", "web", "http://rebind.test", timeout_s=PATIENCE_S, public=True)
     failed = await egress.send(permit, "http://rebind.test/x", by_get)
     assert isinstance(failed, Failed) and failed.kind == "special_address"
     assert asked == ["rebind.test"]

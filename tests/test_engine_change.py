@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_an_engine_that_may_run_beside_another_is_loaded_beside_it(engines: Engi
 
 @pytest.mark.parametrize("habit", ["die-new", "hold-generate-new"])
 def test_a_swap_that_fails_brings_the_old_engine_back_and_says_why(engines: EngineBox, habit: str) -> None:
-    engines.extra["new"] = {"patience_s": 3.0}
+    engines.extra["new"] = {"patience_s": 3.0 if habit == "die-new" else 60.0}
     engines.configure()
     host = engines.host()
     engines.load("old", host)
@@ -104,7 +105,7 @@ def test_a_swap_that_fails_brings_the_old_engine_back_and_says_why(engines: Engi
     answer = host.call("engine_swap", {"name": "new"})
     if habit == "hold-generate-new":
         engines.until_phase("right")
-        os.kill(engines.pid("new") or 0, signal.SIGKILL)
+        engines.kill("new")
     failed = engines.finished(host, answer)
     assert (failed["ok"], failed["state"], failed["rolled_back"]) == (False, "failed", True)
     assert "old is back" in failed["message"] and engines.up() == ["old"] and engines.never_two()
@@ -133,16 +134,17 @@ def test_an_engine_that_does_not_end_is_killed_and_its_orphans_with_it(engines: 
     engines.load("old", host)
     done = engines.finished(host, host.call("engine_unload", {"name": "old"}))
     assert done["state"] == "done" and engines.up() == []
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(str(engines.folder / "orphan").encode() in command for command in commands)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # another process that has just ended
+            assert str(engines.folder / "orphan").encode() not in path.read_bytes()
 
 
 def test_what_a_killed_engine_has_left_is_failed_and_ended_by_the_next_load(engines: EngineBox) -> None:
     engines.habit("orphan")
     host = engines.host()
     engines.load("old", host)
-    pid = engines.pid("old") or 0
-    os.kill(pid, signal.SIGKILL)
+    pid = engines.pid("old")
+    engines.kill("old")
     until(lambda: engines.pid("old") is None, "the main process has ended")
     assert engines.states(host)["old"] == "failed"
     assert engines.load("old", host)["state"] == "done" and engines.pid("old") != pid
@@ -217,7 +219,7 @@ def test_memory_that_does_not_come_back_ends_the_swap_before_a_start(engines: En
     assert [engine for action, engine, _ in engines.actions() if action == "start"] == ["old", "old"]
 
 
-@pytest.mark.parametrize(("limits", "code"), [({"stall_s": 1.0}, "stalled"), ({"patience_s": 1.5}, "too_slow")])
+@pytest.mark.parametrize(("limits", "code"), [({"stall_s": 5.0}, "stalled"), ({"patience_s": 1.5}, "too_slow")])
 def test_an_engine_that_does_not_become_ready_is_given_up(
     engines: EngineBox, limits: dict[str, float], code: str
 ) -> None:
@@ -493,7 +495,7 @@ def test_what_has_changed_since_a_plan_was_confirmed_is_not_done(engines: Engine
     engines.habit("busy-old")
     begun = host.call("engine_swap", {"name": "new", "plan_id": plan["plan_id"]})
     engines.until_phase("drain")
-    os.kill(engines.pid("old") or 0, signal.SIGKILL)
+    engines.kill("old")
     engines.drop("busy-old")
     ended = engines.finished(host, begun)
     assert (ended["code"], engines.up()) == ("plan_stale", []) and "nothing was changed" in ended["message"]
@@ -560,7 +562,7 @@ def test_every_phase_is_one_in_which_a_gate_is_killed_or_is_over_at_once() -> No
 
 @pytest.mark.parametrize("phase", HELD)
 def test_a_gate_that_is_killed_in_any_phase_leaves_a_job_that_the_next_one_ends(engines: EngineBox, phase: str) -> None:
-    engines.extra = {name: {"stop_grace_s": 1.0 if phase.endswith("stop") else 20.0} for name in ("old", "new")}
+    engines.extra = {name: {"stop_grace_s": 5.0 if phase.endswith("stop") else 20.0} for name in ("old", "new")}
     engines.configure()
     if phase in ("stop", "release"):
         engines.habit(HELD[phase])

@@ -116,7 +116,7 @@ def _run_copy(box: Box, version: str) -> str:
     copy = box.root / "copy"
     for root in ("servers", "policies", "clients"):
         source = Path(__file__).parent.parent / root / "sparkgate"
-        shutil.copytree(source, copy / "sparkgate", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, copy / "sparkgate", dirs_exist_ok=True, symlinks=True)
     (copy / "sparkgate" / "version.py").write_text(f'__version__ = "{version}"\n')
     starter = copy / "sparkgate" / "starter.py"
     launch = f'"-c", "import sys; sys.path.insert(0, {str(copy)!r}); from sparkgate.gate import main; sys.exit(main())"'
@@ -335,9 +335,19 @@ def test_stop_waits_for_a_gate_that_is_ending_already(box: Box, searxng: FakeSea
     os.kill(gate[0], signal.SIGTERM)
     until(lambda: not box.socket.exists(), "the retiring gate's socket is gone")
     stopping = box.host(sys.executable, "-I", "-m", "sparkgate.clients.cli", "gate", "stop", "--json")
+    until(lambda: _waits_for_a_process(stopping.process.pid), "the command waits for the gate's end")
     searxng.hold.set()
     assert json.loads(stopping.stdout.read()) == {"stopped": True, "pid": gate[0]}
     assert not is_running(gate[0])
+
+
+def _waits_for_a_process(pid: int) -> bool:
+    """Whether it has a descriptor of another process (pidfd_open(2))."""
+    found = False
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            found |= str(link.readlink()) == "anon_inode:[pidfd]"
+    return found
 
 
 def test_status_tells_of_a_gate_that_runs_and_of_none(box: Box) -> None:

@@ -189,7 +189,7 @@ def test_sessions_are_bounded(served: Served) -> None:
 
 def test_a_session_nobody_uses_ends(box: Box) -> None:
     """The wait is shortened in the server's process."""
-    served = Served(box, code="from sparkgate.clients import http_bridge; http_bridge.IDLE_S = 0.2; ")
+    served = Served(box, code="from sparkgate.clients import http_bridge; http_bridge.IDLE_S = 3.0; ")
     with served.http:
         name = served.session()
         assert any(box.gate_status()["sessions"] == 0 for _ in range(100))

@@ -6,10 +6,11 @@ import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
-from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError, free_port, is_free
+from sparkgate.policy.local import Answer, LocalDoor, LocalDoorError, _Deadline, free_port, is_free
 
 
 class _Service(BaseHTTPRequestHandler):
@@ -122,6 +123,15 @@ def test_a_service_that_trickles_its_answer_times_out_as_a_whole() -> None:
         with LocalDoor([url], timeout_s=0.2) as door, pytest.raises(LocalDoorError) as late:
             door.get(url)
     assert late.value.reason == "timeout"
+
+
+def test_a_deadline_that_passed_before_there_was_a_connection_cuts_it_when_it_comes() -> None:
+    ours, peer = socket.socketpair()
+    with ours, peer, _Deadline(3600) as deadline:
+        deadline.passed = True
+        stream = SimpleNamespace(get_extra_info=lambda _name: ours)
+        deadline.trace("connection.connect_tcp.complete", {"return_value": stream})
+        assert peer.recv(1) == b""
 
 
 def test_a_service_that_trickles_its_headers_times_out_as_a_whole() -> None:

@@ -195,6 +195,14 @@ def test_a_client_that_has_said_all_and_closes_its_side_still_gets_the_whole_ans
         until(lambda: box.doors.counts.get("main", {}).get("open") == 0, "its connection is over")
 
 
+def test_the_end_of_a_connection_is_told_also_when_nothing_else_has_happened_since() -> None:
+    with door_to(Engine()) as box:
+        with box.connect() as link:
+            link.sendall(post(CHAT)[:-1])
+            until(lambda: box.doors.counts.get("main", {}).get("open") == 1, "its connection is told of")
+        until(lambda: box.doors.counts["main"]["open"] == 0, "its end is told")
+
+
 def test_an_engine_that_goes_away_in_mid_stream_cuts_the_client() -> None:
     with door_to(Engine(says(CHUNKED + chunk(b"data: 1\n\n")))) as box:
         assert box.ask(post(CHAT)).body == chunk(b"data: 1\n\n")

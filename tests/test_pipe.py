@@ -187,7 +187,7 @@ def test_a_frozen_gate_is_an_error_and_can_be_stopped(box: Box, searxng: FakeSea
     """The waits of the pipe are shortened in its process; the gate is stopped by a signal."""
     box.use(searxng.url)
     code = (
-        "import sys; from sparkgate import stdio; stdio.SILENCE_S, stdio.PING_WAIT_S = 0.2, 0.2; sys.exit(stdio.main())"
+        "import sys; from sparkgate import stdio; stdio.SILENCE_S, stdio.PING_WAIT_S = 0.2, 3.0; sys.exit(stdio.main())"
     )
     host = box.host(sys.executable, "-c", code, "search")
     host.initialize()

@@ -19,9 +19,10 @@ def test_both_benchmarks_say_the_same_of_one_engine(streams: int) -> None:
         with worker(order(engine, planned)) as process:
             events = events_of(process)
         theirs = real_benchy.measured(engine.url, 200, streams)
+        slowest_ms = max(truth.slowest_ns for truth in engine.truths()) / 1e6
     [cell] = only(events, "cell")
     ours, late_ms = cell["stats"], cell["facts"]["loop_lag_max_ms"]
-    off = 0.01 + late_ms / 1990
+    off = 0.01 + (late_ms + slowest_ms + 10.0 * streams) / 1990  # their streams begin one after the other
     assert ours["decode_tok_s"]["median"] == pytest.approx(theirs["tg_req_throughput"]["mean"], rel=off)
     assert ours["agg_decode_tok_s"]["median"] == pytest.approx(theirs["tg_throughput"]["mean"], rel=off)
     assert ours["decode_tok_s"]["median"] == pytest.approx(100, rel=off)

@@ -196,7 +196,10 @@ def test_mode_and_attributes_of_a_file_stay(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"a")
     file.chmod(0o604)
-    os.setxattr(file, "user.mine", b"kept")
+    try:
+        os.setxattr(file, "user.mine", b"kept")
+    except OSError as error:
+        pytest.skip(f"files here have no attributes of users: {error}")
     write.replace(find(file, tmp_path), b"b")
     assert file.read_bytes() == b"b" and stat.S_IMODE(file.stat().st_mode) == 0o604
     assert os.getxattr(file, "user.mine") == b"kept"

@@ -482,7 +482,7 @@ def test_a_searxng_that_is_down_is_named_with_the_way_out(own_box: Box) -> None:
 
 
 def test_a_searxng_that_never_answers_is_given_up(own_box: Box, searxng: FakeSearxng) -> None:
-    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\ntimeout_s = 1\n')
+    own_box.configure(f'[searxng]\nurl = "{searxng.url}"\ntimeout_s = 3\n')
     host = own_box.host()
     host.initialize()
     searxng.hold.clear()

@@ -22,7 +22,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs
 
 import pytest
-from box import Box, Host, a_box
+from box import Box, Host, a_box, held_mb
 
 RECORDED = Path(__file__).parent / "searxng_answers"
 BUDGET_BYTES = 6000
@@ -273,11 +273,6 @@ def objection(answer: dict[str, Any]) -> str:
     if size > BUDGET_BYTES:
         return f"{size} bytes"
     return "" if isinstance(result["structuredContent"]["ok"], bool) else "no ok"
-
-
-def held_mb(pid: int) -> float:
-    """Memory that is no file's (RssAnon): libraries that other processes map or let go of do not change it."""
-    return int(Path(f"/proc/{pid}/status").read_text().partition("RssAnon:")[2].split()[0]) / 1024
 
 
 @pytest.mark.fuzz

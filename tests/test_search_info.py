@@ -101,14 +101,14 @@ def test_what_stands_in_the_way_is_told_apart(
 
 
 def test_an_instance_that_is_down_is_told_beside_one_that_answers(box: Box, searxng: FakeSearxng) -> None:
-    box.configure(f'[searxng]\nurl = "http://127.0.0.1:1"\nurls = ["{searxng.url}"]\nper_minute = 40\n')
+    box.configure(f'[searxng]\nurl = "http://127.0.0.1:1"\nurls = ["{searxng.url}"]\nper_minute = 8\n')
     host = box.host()
     host.initialize()
     host.search("x")
     down, up = host.call("search_info", {})["instances"]
     assert (down["reachable"], down["problem"]["code"]) == (False, "connection_refused")
     assert down["not_asked_now"].startswith("connection_refused, again in ")
-    assert up["reachable"] and up["json"] == "on" and up["searches_left_now"] == 9
+    assert up["reachable"] and up["json"] == "on" and up["searches_left_now"] == 1
 
 
 def test_credentials_are_told_as_there_or_not_and_never_shown(box: Box, searxng: FakeSearxng) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import pytest
@@ -580,13 +580,11 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read() -> None:
             read("#" * (MAX_BYTES + 1), format)
 
 
-def test_aliases_that_grow_are_refused_quickly() -> None:
+def test_aliases_that_would_never_end_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    started = perf_counter()
     with pytest.raises(CannotEdit, match="grow beyond all measure"):
         put("\n".join(lines), "yaml", ("mcp", "spark"), SERVER)
-    assert perf_counter() - started < 1
 
 
 def test_the_proof_sees_every_other_change() -> None:
@@ -626,18 +624,21 @@ def test_both_readers_of_yaml_tell_the_same_places(text: str) -> None:
     assert shape(yaml.SafeLoader) == shape(yaml.CSafeLoader)
 
 
-def huge(format: Format) -> str:
+def huge(format: Format, projects_count: int = 6600) -> str:
     history = [{"display": "text " * 8, "n": n, "t": 1.5, "ok": True} for n in range(10)]
-    projects = {f"/home/u/p{n}": {"allowedTools": ["a", "b"], "history": history} for n in range(6600)}
+    projects = {f"/home/u/p{n}": {"allowedTools": ["a", "b"], "history": history} for n in range(projects_count)}
     text = json.dumps({"projects": projects, "mcpServers": {"files": {"command": "npx"}}}, indent=2)
     return text if format == "json" else f"// head\n{text}"
 
 
 @pytest.mark.parametrize("format", ["json", "json5"])
-def test_ten_megabytes_are_edited_in_seconds(format: Format) -> None:
+def test_ten_megabytes_take_ten_times_as_long_as_one(format: Format) -> None:
+    def edited(text: str) -> tuple[str, float]:
+        started = process_time()
+        return put(text, format, ("mcpServers", "spark"), SERVER).text, process_time() - started
+
     text = huge(format)
     assert len(text) > 10_000_000
-    started = process_time()
-    after = put(text, format, ("mcpServers", "spark"), SERVER).text
-    assert process_time() - started < 4
+    after, took_s = edited(text)
+    assert took_s < 20 * edited(huge(format, 660))[1] + 1  # 100 times, if it were quadratic
     assert drop(after, format, ("mcpServers", "spark")).text == text

@@ -130,6 +130,7 @@ class House:
         full = len(self._open) >= self._room
         self._open.discard(one)
         self._ended += 1
+        self._changed = True
         self._held -= one.held_bytes
         if full:
             self._welcome()

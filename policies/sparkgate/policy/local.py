@@ -221,7 +221,7 @@ class _Deadline:
         """httpcore's trace extension: takes note of the connection."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._stream = info["return_value"]
-            if self.locked:
+            if self.locked or self.passed:
                 self._hang_up()
 
     def lock(self) -> None:

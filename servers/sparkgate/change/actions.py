@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from time import perf_counter
 
-from sparkgate.change.jobs import Job
+from sparkgate.change.jobs import Job, JobState
 from sparkgate.engine_settings import EngineSettings
 from sparkgate.policy.audit import AuditLog, Caller, Intent, LogUnavailable, Outcome
 from sparkgate.runtimes.spec import RuntimeFault
@@ -51,6 +51,13 @@ class ActionLog:
         row = self._intend(caller, tool, url, fields, "allow", ())
         with suppress(LogUnavailable):
             self._log.close(row, Outcome(outcome))
+
+    def ended(self, job: Job, url: str, state: JobState, code: str, back: Sequence[str]) -> None:
+        """The end of a job, which ends whether that can be logged or not; `back`: engines that were brought back."""
+        told = {"action": "end", "engine": job.target, "job": str(job.id), "code": code}
+        told |= {"back": " and ".join(back)} if back else {}
+        with suppress(RuntimeFault):
+            self.note(Caller(**job.caller), f"engine_{job.kind}", url, state, **told)
 
     def refused(self, caller: Caller, kind: str, name: str, url: str, code: str) -> None:
         """A change that was asked for and not begun.

@@ -209,7 +209,8 @@ class Control:
         def work() -> None:
             try:
                 with open_fleet(live, self._services.state, self._services.guard) as fleet:
-                    Change(job, self.jobs(), fleet, live.settings.control, actions(live), self.let_go).run()
+                    limits, told = live.settings.control, actions(live)
+                    Change(job, self.jobs(), fleet, limits, told, self.let_go, lock.release).run()
             except Exception as error:
                 self._stuck.add(job.id)
                 log.error("job_fault", job=job.id, **log.describe(error))

@@ -28,7 +28,6 @@ from sparkgate.engine_settings import ControlSettings
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.listeners import is_listened
 from sparkgate.machine.origins import local_port
-from sparkgate.policy.audit import Caller
 from sparkgate.runtimes.spec import RuntimeFault
 
 FORWARD: dict[str, tuple[str, ...]] = {
@@ -60,13 +59,21 @@ class Change:
     Args:
         job: as it was begun, or found.
         let_go: set when this process is about to end.
+        give_up_lock: of its lane; called before the job is told to have ended.
     """
 
     def __init__(
-        self, job: Job, jobs: Jobs, fleet: Fleet, control: ControlSettings, actions: ActionLog, let_go: threading.Event
+        self,
+        job: Job,
+        jobs: Jobs,
+        fleet: Fleet,
+        control: ControlSettings,
+        actions: ActionLog,
+        let_go: threading.Event,
+        give_up_lock: Callable[[], None],
     ) -> None:
         self._job, self._jobs, self._fleet, self._control = job, jobs, fleet, control
-        self._actions, self._let_go = actions, let_go
+        self._actions, self._let_go, self._give_up_lock = actions, let_go, give_up_lock
         self._stops: list[str] = list(job.plan["stops"])
         self._start: str = job.plan["start"]
 
@@ -308,22 +315,19 @@ class Change:
 
     def _end_failed(self, failure: Failure, *, rolled_back: bool | None) -> None:
         self._jobs.remember(self._job.id, **failure_as_json(failure), rolled_back=rolled_back)
-        back = " and ".join(self._stops)
-        after = {None: "nothing was changed", True: f"{back} is back" if back else "it was stopped again"}.get(
-            rolled_back
-        )
+        back = f"{' and '.join(self._stops)} is back" if self._stops else "it was stopped again"
+        after = {None: "nothing was changed", True: back}.get(rolled_back)
         state: JobState = "cancelled" if failure.code == "cancelled" else "failed"
         words = failure.message.rstrip(".")
         self._end(state, failure.code, f"{words}; {after}" if after else words)
 
     def _end(self, state: JobState, code: str, message: str) -> None:
+        """Who is told that it has ended finds its row, and may begin the next one."""
         result = self._jobs.get(self._job.id).result
+        back = self._stops if result.get("rolled_back") else []
+        self._actions.ended(self._job, self._fleet.catalogue[self._job.target].url, state, code, back)
+        self._give_up_lock()
         self._jobs.end(self._job.id, state, code, message, result)
-        told = {"action": "end", "engine": self._job.target, "job": str(self._job.id), "code": code}
-        told |= {"back": " and ".join(self._stops)} if result.get("rolled_back") else {}
-        with suppress(RuntimeFault):  # the job has ended, whether that can be logged or not
-            url = self._fleet.catalogue[self._job.target].url
-            self._actions.note(Caller(**self._job.caller), f"engine_{self._job.kind}", url, state, **told)
 
 
 PHASES: dict[str, Callable[[Change], None]] = {

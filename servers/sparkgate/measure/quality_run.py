@@ -71,9 +71,9 @@ def held_against(found: Sequence[Flag]) -> tuple[tuple[Flag, ...], dict[str, str
 
     What makes rates worthless, as a late clock does, leaves an answer as right or wrong as it was: a warning here.
     """
-    late = [flag for flag in found if flag.severity == "invalid" and flag.id in _ABOUT_RATES]
-    told = tuple(replace(one, severity="warning", advice=_SCORES_STAND) if one in late else one for one in found)
-    return told, dict.fromkeys(RATES, late[0].text) if late else {}
+    worthless = [flag for flag in found if flag.severity == "invalid" and flag.id in _ABOUT_RATES]
+    told = tuple(replace(one, severity="warning", advice=_SCORES_STAND) if one in worthless else one for one in found)
+    return told, dict.fromkeys(RATES, worthless[0].text) if worthless else {}
 
 
 def stats(outcomes: Mapping[str, Sequence[Outcome]], rates: Mapping[str, Any]) -> dict[str, Any]:
