@@ -25,14 +25,12 @@ from sparkgate.measure.own_setting import DRAFTS, PROGRAMS, own_setting
 from sparkgate.measure.plan import Options, Plan, plan
 from sparkgate.measure.quality import Outcome, items
 from sparkgate.measure.quality_compare import compare_quality, interval, sign_flip_p
-from sparkgate.measure.quality_run import held_against, stats
+from sparkgate.measure.quality_run import ABOUT_RATES, held_against, stats
 from sparkgate.measure.record import full_json
 from sparkgate.measure.rule import Rule
-from sparkgate.measure.rules_answers import ANSWERS
-from sparkgate.measure.rules_around import AROUND
 from sparkgate.measure.sample import Counts, Sample, TokenEvent, to_json
 from sparkgate.measure.store import Ending, Store, StoredCell
-from sparkgate.measure.validity import Flag, status
+from sparkgate.measure.validity import RULES, Flag, status
 
 IDS = [one.id for one in items()]
 PASSED = dict.fromkeys(IDS, "ppp")
@@ -225,7 +223,7 @@ def test_a_real_quality_run_keeps_what_came_of_each_task() -> None:
         assert told["verdict"] == "same in 1 of 1 cells" and size_bytes(told) <= LIMIT_BYTES
 
 
-@pytest.mark.parametrize("rule", [rule for rule in AROUND if rule.severity == "invalid"], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.id in ABOUT_RATES], ids=lambda rule: rule.id)
 def test_what_makes_rates_worthless_costs_a_quality_run_its_rates_and_not_its_scores(rule: Rule) -> None:
     found = [Flag(rule.id, rule.severity, "it was late", rule.advice)]
     flags, left_out = held_against(found)
@@ -234,7 +232,12 @@ def test_what_makes_rates_worthless_costs_a_quality_run_its_rates_and_not_its_sc
     assert [(flag.id, flag.text) for flag in flags] == [(rule.id, "it was late")] and "scores" in flags[0].advice
 
 
-@pytest.mark.parametrize("rule", ANSWERS, ids=lambda rule: rule.id)
+def test_every_rule_about_rates_alone_is_one_that_makes_a_cell_invalid() -> None:
+    assert {rule.id for rule in RULES if rule.severity == "invalid"} >= ABOUT_RATES
+    assert not ABOUT_RATES & {"overcounted", "implausible", "wrong_model"}  # another may have answered
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.id not in ABOUT_RATES], ids=lambda rule: rule.id)
 def test_what_is_held_against_answers_is_held_against_their_scores(rule: Rule) -> None:
     found = (Flag(rule.id, rule.severity, rule.text, rule.advice),)
     assert held_against(found) == (found, {})

@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from engine_box import EngineBox, an_engine_box, until
 from recorded_engine import RecordedEngine
 from resident_engine import Knobs, ResidentEngine
 
+from sparkgate.change.jobs import Jobs
 from sparkgate.change.lock import MachineLock
 from sparkgate.change.phases import PHASES
 from sparkgate.change.protect import HOST_FILES
@@ -612,6 +613,28 @@ def test_a_job_whose_file_was_busy_for_long_goes_on(engines: EngineBox) -> None:
     writer.close()
     assert engines.finished(host, host.call("engine_job", {"id": begun["job"]}))["state"] == "done"
     assert engines.up() == ["old"] and engines.never_two()
+
+
+def test_a_gate_that_is_killed_when_a_job_was_given_up_does_not_take_it_up_again(engines: EngineBox) -> None:
+    host = engines.host()
+    engines.load("old", host)
+    engines.habit("busy-old")
+    begun = host.call("engine_unload", {"name": "old"})
+    engines.until_phase("drain")
+    with closing(sqlite3.connect(engines.box.state / "audit.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        refused = host.call("engine_job", {"id": begun["job"], "cancel": True})
+        assert refused["code"] == "log_unavailable" and "nothing was done" in refused["message"]
+        with closing(Jobs(engines.box.state / "jobs.db")) as jobs:
+            jobs.ask_to_cancel(begun["job"])
+        until(lambda: "ending" in engines.job().result, "its end is decided, and its row has to wait")
+        engines.kill_gate()
+    engines.drop("busy-old")
+    host = engines.host()
+    ended = engines.finished(host, host.call("engine_job", {"id": begun["job"]}))
+    assert (ended["state"], engines.up()) == ("cancelled", ["old"]) and "nothing was changed" in ended["message"]
+    assert [action for action, _, _ in engines.logged()][-1] == "end"
+    assert "stop" not in [action for action, _, _ in engines.logged()]
 
 
 @pytest.mark.parametrize("phase", ["idle", "confirm"])

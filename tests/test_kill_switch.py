@@ -529,7 +529,8 @@ def test_locking_cuts_a_search_that_hangs_and_stops_the_next_one_until_it_is_unl
     searxng.wait_for_request()
     told = lock(box, "--reason", "strange queries")
     searxng.wait_for_hang_up()
-    assert (told["gate"], told["not_cut"]) == ("told", 0)  # the gate may have looked, and cut, a moment before
+    assert (told["gate"], told["not_cut"]) == ("told", 0)
+    assert told["cut"] in (0, 1)  # the gate may have looked, and cut, a moment before
     while (answer := host.read()).get("id") != call:
         pass
     cut = answer["result"]["structuredContent"]

@@ -217,7 +217,7 @@ def test_a_text_made_to_be_slow_takes_twice_as_long_as_its_half(text: str) -> No
         Incoming().tree(part)
         return process_time() - begun
 
-    assert cpu_s(text) < 3 * cpu_s(text[: len(text) // 2]) + 1  # four times, if it were quadratic
+    assert cpu_s(text) < min(10, 3 * cpu_s(text[: len(text) // 2]) + 1)  # four times, if it were quadratic
 
 
 @pytest.mark.parametrize(

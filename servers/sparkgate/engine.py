@@ -11,6 +11,7 @@ from sparkgate import engine_answers as answers
 from sparkgate.asked_by import with_host
 from sparkgate.change.jobs import JobsUnavailable
 from sparkgate.policy.audit import Caller
+from sparkgate.runtimes.spec import RuntimeFault
 from sparkgate.services import NotReady, Services
 from sparkgate.toolset import Arguments, Offer, Parameter, Tool, build_server, failure
 
@@ -100,7 +101,7 @@ def _tool(offer: Offer, services: Services, caller: Caller) -> Tool:
     async def handle(arguments: Arguments, context: Context) -> dict[str, Any]:
         try:
             return await offer.answer(services, arguments, with_host(caller, context), context)
-        except NotReady as error:
+        except (NotReady, RuntimeFault) as error:
             return failure(error.code, str(error))
         except JobsUnavailable as error:
             return failure("jobs_unavailable", str(error))

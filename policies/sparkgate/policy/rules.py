@@ -95,12 +95,12 @@ class Rulebook:
         if not self._wanted:
             return ()
         numbers = frozenset([number for _, number in self._automaton.iter(text.lower())])
-        if numbers not in self._rules_of:
+        if (found := self._rules_of.get(numbers)) is None:
             if len(self._rules_of) >= REMEMBERED:
                 self._rules_of.clear()
             wanted = frozenset().union(*(self._wanted[one] for one in numbers))
-            self._rules_of[numbers] = tuple(self.rules[index] for index in sorted(wanted))
-        return self._rules_of[numbers]
+            self._rules_of[numbers] = found = tuple(self.rules[index] for index in sorted(wanted))
+        return found
 
     def find(self, text: str, deadline: float) -> list[Finding]:
         """Every accepted match in `text`.

@@ -195,7 +195,9 @@ class Control:
             job = self.jobs().begin(lane, plan.kind, plan.target, written, asker, first, stored.id if stored else "")
         except Occupied:
             lock.release()
-            return self._meet(Wish(plan.kind, plan.target), self.jobs().running(lane)[0])
+            running = self.jobs().running(lane)
+            met = self._meet(Wish(plan.kind, plan.target), running[0]) if running else None
+            return met or failure("busy", "another job has just ended; ask again")
         except PlanUsed:
             lock.release()
             return failure("plan_stale", STALE.format(plan_id=stored.id if stored else ""))
@@ -253,7 +255,7 @@ class Control:
         missing = [name for name in (job.target, *job.plan["stops"]) if name not in live.settings.engines]
         if not self.jobs().take_over(job):
             lock.release()
-        elif missing or time.time() - job.changed_s > RESUME_WITHIN_S:
+        elif "ending" not in job.result and (missing or time.time() - job.changed_s > RESUME_WITHIN_S):
             why = f"{missing[0]} is not in the catalogue any more" if missing else "it was left too long ago"
             words = f"the gate ended in phase {job.phase}, and {why}; engine_status tells what runs"
             self.jobs().end(job.id, "failed", "interrupted", words, job.result)

@@ -24,6 +24,7 @@ from sparkgate.change.quiet import drain, wait_until_idle
 from sparkgate.change.readiness import NotRight, Wait, wait_until_ready
 from sparkgate.change.release import Before, is_gone, is_up, listener_words, still_held
 from sparkgate.change.rightness import prove_right
+from sparkgate.change.story import done_words
 from sparkgate.engine_settings import ControlSettings
 from sparkgate.fleet import Fleet, launch_digest
 from sparkgate.machine.listeners import is_listened
@@ -84,7 +85,9 @@ class Change:
             JobsUnavailable: what is done cannot be written down any more; the job stays where it is.
         """
         with suppress(LetGo):
-            if self._job.back:
+            if decided := self._job.result.get("ending"):
+                self._end(*decided)
+            elif self._job.back:
                 self._go_back(failure_of(self._job), after=self._job.phase)
             else:
                 self._go_forward()
@@ -98,7 +101,7 @@ class Change:
                 if phase in HARMLESS:
                     return self._end_failed(failure, rolled_back=None)
                 return self._go_back(failure)
-        self._end("done", "", self._done_words())
+        self._end("done", "", done_words(self._job, self._start))
 
     def _go_back(self, failure: Failure, after: str = BACK[0]) -> None:
         """Undo, so that the box is as it was; both errors are told when that fails as well."""
@@ -308,11 +311,6 @@ class Change:
     def _action(self, verb: str, name: str) -> AbstractContextManager[None]:
         return self._actions.row(self._job, verb, name, self._fleet.catalogue[name])
 
-    def _done_words(self) -> str:
-        took_s = time.time() - self._job.created_s
-        what = f"{self._start} is ready" if self._start else f"{self._job.target} is unloaded"
-        return f"{what} after {took_s:.1f} s"
-
     def _end_failed(self, failure: Failure, *, rolled_back: bool | None) -> None:
         self._jobs.remember(self._job.id, **failure_as_json(failure), rolled_back=rolled_back)
         back = f"{' and '.join(self._stops)} is back" if self._stops else "it was stopped again"
@@ -322,12 +320,14 @@ class Change:
         self._end(state, failure.code, f"{words}; {after}" if after else words)
 
     def _end(self, state: JobState, code: str, message: str) -> None:
-        """Who is told that it has ended finds its row, and may begin the next one."""
-        result = self._jobs.get(self._job.id).result
-        back = self._stops if result.get("rolled_back") else []
-        self._actions.ended(self._job, self._fleet.catalogue[self._job.target].url, state, code, back)
-        self._give_up_lock()
-        self._jobs.end(self._job.id, state, code, message, result)
+        """Decided first, so that who takes it over ends it too; who is told finds its row, and may begin the next."""
+        self._jobs.remember(self._job.id, ending=[state, code, message])
+        back = self._stops if self._jobs.get(self._job.id).result.get("rolled_back") else []
+        try:
+            self._actions.ended(self._job, self._fleet.catalogue[self._job.target].url, state, code, back)
+        finally:
+            self._give_up_lock()
+            self._jobs.end(self._job.id, state, code, message, self._jobs.get(self._job.id).result)
 
 
 PHASES: dict[str, Callable[[Change], None]] = {

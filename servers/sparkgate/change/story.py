@@ -36,3 +36,9 @@ def job_as_json(
         "steps": [f"+{at_s - job.created_s:.1f} s {words or phase}" for at_s, phase, words in steps[-LAST_STEPS:]],
     }
     return {name: value for name, value in told.items() if value not in (None, "", [])}
+
+
+def done_words(job: Job, started: str) -> str:
+    """What has come of a job; `started`: the engine that it was to start, "" for none."""
+    what = f"{started} is ready" if started else f"{job.target} is unloaded"
+    return f"{what} after {time.time() - job.created_s:.1f} s"

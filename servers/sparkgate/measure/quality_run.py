@@ -26,7 +26,6 @@ from sparkgate.measure.quality import (
     score,
     tools,
 )
-from sparkgate.measure.rules_around import AROUND
 from sparkgate.measure.stream import StreamParser
 from sparkgate.measure.validity import Flag
 
@@ -36,7 +35,10 @@ MARKS: Mapping[Outcome, str] = {"pass": "p", "wrong": "w", "truncated": "t", "er
 """How a trial ended → its letter in what is kept of each task."""
 RATES = ("decode_tok_s", "ttft_any_ms")
 KEPT = (*RATES, "output_tokens")
-_ABOUT_RATES = frozenset(rule.id for rule in AROUND)
+ABOUT_RATES = frozenset(
+    ("canary_drift", "client_saturated", "clocks_disagree", "cpu_fallback", "foreign_load", "too_short_for_clock")
+)
+"""Ids of rules by which a rate is worth nothing and an answer is not: what may have been another's stays out."""
 _SCORES_STAND = "the scores do not depend on it, the rates are left out; for rates, run decode"
 
 
@@ -71,7 +73,7 @@ def held_against(found: Sequence[Flag]) -> tuple[tuple[Flag, ...], dict[str, str
 
     What makes rates worthless, as a late clock does, leaves an answer as right or wrong as it was: a warning here.
     """
-    worthless = [flag for flag in found if flag.severity == "invalid" and flag.id in _ABOUT_RATES]
+    worthless = [flag for flag in found if flag.severity == "invalid" and flag.id in ABOUT_RATES]
     told = tuple(replace(one, severity="warning", advice=_SCORES_STAND) if one in worthless else one for one in found)
     return told, dict.fromkeys(RATES, worthless[0].text) if worthless else {}
 
