@@ -347,6 +347,13 @@ def test_a_break_that_cannot_be_kept_outside_lets_nothing_leave(path: Path, monk
         log.intend(an_intent())
 
 
+def test_who_opens_a_new_log_before_its_first_head_is_kept_calls_nothing_removed(path: Path) -> None:
+    AuditLog(path, KEY)
+    path.with_suffix(".head").unlink()  # as if it had been killed between the two
+    AuditLog(path, KEY).intend(an_intent())
+    assert not proof(path).broken
+
+
 def test_a_head_that_was_removed_is_known_of_after_the_log_was_opened_again(path: Path) -> None:
     log = written(path)
     del log

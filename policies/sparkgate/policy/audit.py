@@ -37,6 +37,10 @@ Mark = Callable[[str, Mapping[str, Any]], None]
 """(what, detail) → a mark in the chain."""
 
 
+BEGUN = 1
+"""Number of the link that a new log begins with; it is there a moment before the head that is kept of it."""
+
+
 class LogUnavailable(Exception):
     """The log cannot be read or written. Nothing may leave while that is so."""
 
@@ -132,7 +136,7 @@ class AuditLog:
         kept = self._head.read()
         if kept:
             self._note_break(connection, kept.head, found)
-        elif found:
+        elif found > BEGUN:
             self._mark(connection, "headless", {"found": found})
 
     def _note_break(self, connection: sqlite3.Connection, kept: Head, found: int) -> None:

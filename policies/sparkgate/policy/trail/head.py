@@ -76,9 +76,16 @@ class HeadFile:
     def read(self) -> Anchor | None:
         """What is kept; None when there is no file, or it holds nothing that was signed with the key."""
         try:
-            return self._parsed(self.path.read_bytes()[:LINE_BYTES])
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
+        try:
+            locked(descriptor, LOCK_S)  # so that no line is read while half of it is written
+            return self._parsed(os.pread(descriptor, LINE_BYTES, 0))
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
 
     def _line(self, head: Head) -> bytes:
         told = {"seq": head.seq, "mac": head.mac.hex(), "at": int(time.time()), "signed": self._chain.signed(head)}
