@@ -163,15 +163,19 @@ class Host:
         self.send_bytes(json.dumps(message).encode() + b"\n")
         return self._id
 
-    def read(self) -> dict[str, Any]:
-        """The next line on standard output; every line must be a JSON object."""
+    def line(self) -> bytes:
+        """The next line on standard output, without its end."""
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
             data = os.read(self.stdout.fileno(), 65_536) if ready else b""
             assert data, f"no line came; stderr: {self._stderr()!r}"
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return dict(json.loads(line))
+        return line
+
+    def read(self) -> dict[str, Any]:
+        """The next line, which must be a JSON object, as every one of a stdio server."""
+        return dict(json.loads(self.line()))
 
     def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request and the whole answer with its id."""

@@ -48,7 +48,7 @@ def asking(confined: Confined, count: int, kept: str, said: bytes) -> Any:
 
 
 def told(host: Any) -> Counter[str]:
-    return Counter(json.loads(host.stdout.readline()))
+    return Counter(json.loads(host.line()))
 
 
 def counted(box: Box) -> list[tuple[str, int]]:
