@@ -195,9 +195,9 @@ class Control:
             job = self.jobs().begin(lane, plan.kind, plan.target, written, asker, first, stored.id if stored else "")
         except Occupied:
             lock.release()
-            running = self.jobs().running(lane)
-            met = self._meet(Wish(plan.kind, plan.target), running[0]) if running else None
-            return met or failure("busy", "another job has just ended; ask again")
+            if running := self.jobs().running(lane):
+                return self._meet(Wish(plan.kind, plan.target), running[0])
+            return failure("busy", "another job has just ended; ask again")
         except PlanUsed:
             lock.release()
             return failure("plan_stale", STALE.format(plan_id=stored.id if stored else ""))

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-import ahocorasick
-
+from sparkgate.policy.literals import any_of
 from sparkgate.policy.names.fold import fold
 from sparkgate.policy.names.index import EDITABLE_PART, Near
 from sparkgate.policy.names.parse import Name
@@ -54,10 +53,7 @@ class Leet:
     def __init__(self, names: Iterable[Name]) -> None:
         texts = {text for name in names for part in name.parts for text in part if len(text) >= _SHORTEST_PART}
         parts = {text.translate(_GATE) for text in texts}
-        self._automaton = ahocorasick.Automaton()
-        for text in parts:
-            self._automaton.add_word(text, text)
-        self._automaton.make_automaton()
+        self._holds_a_part = any_of(parts)
         self._near = Near(parts, EDITABLE_PART)
         self._has_parts = bool(parts)
 
@@ -75,7 +71,7 @@ class Leet:
                 yield read
 
     def _has_a_part(self, text: str) -> bool:
-        return next(self._automaton.iter(_gated(text)), None) is not None
+        return self._holds_a_part(_gated(text))
 
     def _is_likely(self, words: str) -> bool:
         if self._has_a_part(words):
