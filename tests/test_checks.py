@@ -10,6 +10,7 @@ import pytest
 
 from sparkgate.policy.checking import wording
 from sparkgate.policy.checks import CHECKS
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rulebook, shipped
 from sparkgate.policy.samples import fill
@@ -45,7 +46,7 @@ PUBLIC_NAMES = (
 
 
 def found(text: str) -> set[str]:
-    return {hit.rule.id for hit in BOOK.find(text, monotonic() + 30) if hit.rule.verdict != "allow"}
+    return {hit.rule.id for hit in BOOK.find(View("raw", text), monotonic() + 30) if hit.rule.verdict != "allow"}
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)

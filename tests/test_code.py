@@ -17,6 +17,7 @@ from sparkgate.policy.code.diffs import LINES, diffs
 from sparkgate.policy.code.signs import Signs, signs
 from sparkgate.policy.code.statements import TRIES, statements
 from sparkgate.policy.finding import Overrun
+from sparkgate.policy.forms.view import View
 
 PATIENCE_S = 30.0
 DETECTOR = CodeDetector()
@@ -30,7 +31,7 @@ SIGNS = {sign.id: sign for signs_of_word in TABLE.by_word.values() for sign in s
 
 def redacted(text: str) -> str:
     """The text as it would leave."""
-    found = DETECTOR.find(text, monotonic() + PATIENCE_S)
+    found = DETECTOR.find(View("raw", text), monotonic() + PATIENCE_S)
     assert all(0 <= hit.start < hit.end <= len(text) for hit in found)
     for start, end in reversed(joined((hit.start, hit.end) for hit in found)):
         text = f"{text[:start]}[code]{text[end:]}"
@@ -55,7 +56,7 @@ def test_there_are_enough_cases_of_both_sides() -> None:
 
 def test_every_finding_is_of_class_code_and_is_replaced_by_the_same_word() -> None:
     for leak in LEAKS:
-        for hit in DETECTOR.find(leak["text"], monotonic() + PATIENCE_S):
+        for hit in DETECTOR.find(View("raw", leak["text"]), monotonic() + PATIENCE_S):
             assert (hit.rule.cls, hit.rule.verdict, hit.rule.replacement) == ("code", "redact", "[code]")
             assert hit.rule.why.endswith(".")
 
@@ -174,7 +175,7 @@ def test_spans_that_touch_or_overlap_are_joined() -> None:
 
 def test_a_passed_deadline_is_an_overrun() -> None:
     with pytest.raises(Overrun):
-        DETECTOR.find("def settle(batch):\n    return batch.x * 2\n", monotonic() - 1)
+        DETECTOR.find(View("raw", "def settle(batch):\n    return batch.x * 2\n"), monotonic() - 1)
 
 
 def test_no_text_makes_it_raise_and_every_span_lies_inside() -> None:
@@ -186,6 +187,6 @@ def test_no_text_makes_it_raise_and_every_span_lies_inside() -> None:
     ]  # fmt: skip
     for _ in range(400):
         text = "".join(source.choices(parts, k=source.randrange(1, 60)))
-        found = DETECTOR.find(text, monotonic() + PATIENCE_S)
+        found = DETECTOR.find(View("raw", text), monotonic() + PATIENCE_S)
         assert all(0 <= hit.start < hit.end <= len(text) for hit in found), text
-        assert found == DETECTOR.find(text, monotonic() + PATIENCE_S)
+        assert found == DETECTOR.find(View("raw", text), monotonic() + PATIENCE_S)

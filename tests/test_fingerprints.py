@@ -14,6 +14,7 @@ from sparkgate.policy.code.fingerprints import LONG_RUN, RUN, SHINGLE, WINDOW, F
 from sparkgate.policy.code.own_words import own_words
 from sparkgate.policy.code.signs import signs
 from sparkgate.policy.finding import Overrun
+from sparkgate.policy.forms.view import View
 
 PATIENCE_S = 30.0
 KEY = bytes(range(32))
@@ -63,7 +64,7 @@ def folder(tmp_path: Path, **files: str) -> Path:
 
 
 def spans(prints: Fingerprints, text: str) -> list[str]:
-    return [text[hit.start : hit.end] for hit in prints.find(text, monotonic() + PATIENCE_S)]
+    return [text[hit.start : hit.end] for hit in prints.find(View("raw", text), monotonic() + PATIENCE_S)]
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def prints(tmp_path: Path) -> Fingerprints:
 
 def test_a_line_of_the_folder_inside_a_question_is_blocked_and_its_span_holds_the_line(prints: Fingerprints) -> None:
     line = "toll = self.tolls.rate_of(crates[i].kind) * self.tilt"
-    hits = prints.find(f"why is {line} nan", monotonic() + PATIENCE_S)
+    hits = prints.find(View("raw", f"why is {line} nan"), monotonic() + PATIENCE_S)
     assert [(hit.rule.id, hit.rule.cls, hit.rule.verdict) for hit in hits] == [("unreleased-code", "code", "block")]
     (span,) = spans(prints, f"why is {line} nan")
     assert line in span and len(span) <= len(line) + len("is  nan")
@@ -232,7 +233,7 @@ def test_many_digests_are_folded_into_one_sorted_array() -> None:
 
 def test_a_passed_deadline_is_an_overrun(prints: Fingerprints) -> None:
     with pytest.raises(Overrun):
-        prints.find(ENGINE, monotonic() - 1)
+        prints.find(View("raw", ENGINE), monotonic() - 1)
 
 
 def test_no_text_makes_it_raise_and_every_span_lies_inside(prints: Fingerprints) -> None:
@@ -240,5 +241,5 @@ def test_no_text_makes_it_raise_and_every_span_lies_inside(prints: Fingerprints)
     parts = [*tokens(ENGINE), "\ud800", "İ", "é", "\n", " ", "\u200b", "ẞ"]
     for _ in range(200):
         text = " ".join(source.choices(parts, k=source.randrange(0, 60)))
-        for hit in prints.find(text, monotonic() + PATIENCE_S):
+        for hit in prints.find(View("raw", text), monotonic() + PATIENCE_S):
             assert 0 <= hit.start < hit.end <= len(text)

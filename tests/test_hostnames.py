@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.hostnames import Hostnames
 
 CARRYING = {
@@ -46,15 +47,15 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", CARRYING)
 def test_a_part_of_a_name_that_is_no_word_is_found(text: str) -> None:
-    (found,) = Hostnames().find(text, monotonic() + 30)
+    (found,) = Hostnames().find(View("raw", text), monotonic() + 30)
     assert text[found.start : found.end] == CARRYING[text] and found.rule.id == "data-in-hostname"
 
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_names_of_machines_and_files_are_left_alone(text: str) -> None:
-    assert Hostnames().find(text, monotonic() + 30) == []
+    assert Hostnames().find(View("raw", text), monotonic() + 30) == []
 
 
 def test_a_name_that_only_begins_like_a_rented_one_carries_data() -> None:
-    (found,) = Hostnames().find(RENTED_LOOKALIKE, monotonic() + 30)
+    (found,) = Hostnames().find(View("raw", RENTED_LOOKALIKE), monotonic() + 30)
     assert RENTED_LOOKALIKE[found.start : found.end] == "k7q2mz9x4vb8np3wt6rj"

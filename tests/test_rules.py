@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from sparkgate.policy.checks import CHECKS, parse_check
 from sparkgate.policy.decision import merge
 from sparkgate.policy.finding import Finding, Withheld
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.rules import SHIPPED, Rule, Rulebook, RuleError, load, parse, shipped
 from sparkgate.policy.samples import fill
 
@@ -34,7 +36,7 @@ TABLE: dict[str, Any] = {
 
 
 def findings(text: str) -> list[Finding]:
-    return BOOK.find(text, monotonic() + 30)
+    return BOOK.find(View("raw", text), monotonic() + 30)
 
 
 def touches(text: str) -> list[str]:
@@ -61,9 +63,9 @@ def test_every_rule_catches_its_own_leaks_and_leaves_its_clean_texts_alone(rule:
 
 
 @EVERY_RULE
-def test_keywords_gate_the_pattern_and_stand_in_every_leak(rule: Rule) -> None:
+def test_keywords_and_outlines_gate_the_pattern_and_stand_in_every_leak(rule: Rule) -> None:
     for text in rule.leaks:
-        assert any(keyword in text.lower() for keyword in rule.keywords), text
+        assert rule in Rulebook([rule]).candidates(View("raw", text)), text
 
 
 @EVERY_RULE
@@ -207,8 +209,40 @@ def test_a_uuid_shields_digits_that_look_like_personal_data_but_never_a_secret()
 
 def test_a_rule_without_its_keyword_in_the_text_is_not_tried() -> None:
     book = Rulebook([parse(TABLE | {"keywords": ["other"]}, "x.toml")])
-    assert not book.candidates("zorp_abcdefgh") and book.find("zorp_abcdefgh", monotonic() + 30) == []
-    assert [rule.id for rule in book.candidates("OTHER zorp_abcdefgh")] == ["zorp"]
+    keyless = View("raw", "zorp_abcdefgh")
+    assert not book.candidates(keyless) and book.find(keyless, monotonic() + 30) == []
+    assert [rule.id for rule in book.candidates(View("raw", "OTHER zorp_abcdefgh"))] == ["zorp"]
+
+
+def test_a_digit_of_a_keyword_stands_for_any() -> None:
+    book = Rulebook([parse(TABLE | {"keywords": ["v1."]}, "x.toml")])
+    assert book.candidates(View("raw", "V2. zorp")) and not book.candidates(View("raw", "v. zorp"))
+    assert book.candidates(View("raw", "ü v2. zorp"))
+
+
+def test_a_rule_with_an_outline_needs_no_keyword_and_is_tried_where_that_outline_is() -> None:
+    table = {key: value for key, value in TABLE.items() if key != "keywords"}
+    book = Rulebook([parse(table | {"outline": {"kinds": ["a_aaa", "A_AAA"], "tokens": 13}}, "x.toml")])
+    for text, tried in (
+        ("zorp_abcdefgh", 1),
+        ("ZORP_ABCDEFGH", 1),
+        ("zorp_abc defgh", 0),
+        ("zorpabcdefgh9", 0),
+        ("ü", 1),
+    ):
+        assert len(book.candidates(View("raw", text))) == tried, text
+
+
+def test_a_rule_finds_with_its_outline_what_it_finds_without_in_the_texts_of_all_rules() -> None:
+    bound = Rulebook(rule for rule in shipped() if rule.outline)
+    free = Rulebook(replace(rule, outline=()) for rule in bound.rules)
+    assert len(bound.rules) > 20
+    for text in (text for rule in shipped() for text in (*rule.leaks, *rule.clean)):
+        found = [
+            [(hit.rule.id, hit.start, hit.end) for hit in book.find(View("raw", text), monotonic() + 30)]
+            for book in (bound, free)
+        ]
+        assert found[0] == found[1], text
 
 
 @pytest.mark.parametrize(
@@ -220,6 +254,12 @@ def test_a_rule_without_its_keyword_in_the_text_is_not_tried() -> None:
         ({"colour": "red"}, "does not know colour"),
         ({"class": "gossip"}, "class is one of"),
         ({"keywords": ["Zorp_"]}, "lower case"),
+        ({"keywords": []}, "needs keywords"),
+        ({"outline": {"shadow": "a"}}, "outline is a table"),
+        ({"outline": {"kinds": 5}}, "outline is a table"),
+        ({"outline": {"tokens": 0}}, "outline is a table"),
+        ({"outline": {"kinds": ["a", ""]}}, "outline is a table"),
+        ({"outline": "a"}, "outline is a table"),
     ],
 )
 def test_a_bad_rule_is_refused_with_its_file_and_its_id(change: dict[str, Any], complaint: str) -> None:
@@ -279,7 +319,7 @@ def test_two_rules_with_one_id_are_refused() -> None:
     ids=lambda text: text[:12],
 )
 def test_the_worst_text_is_judged_before_the_deadline(text: str) -> None:
-    BOOK.find(text, monotonic() + 30)
+    BOOK.find(View("raw", text), monotonic() + 30)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from time import monotonic
 import pytest
 
 from sparkgate.policy.finding import Label, Overrun
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.names.fold import BASE, DIGRAPH, Words, fold
 from sparkgate.policy.names.index import deletions, one_edit
 from sparkgate.policy.names.parse import keys, parse_name, variants
@@ -20,6 +21,10 @@ from sparkgate.policy.terms import NEAR_CHARS, Term, Terms, load_terms
 LATER = 1e9
 
 
+def form(text: str) -> View:
+    return View("raw", text)
+
+
 def terms(*names: str) -> Terms:
     labels = (Label(f"term-{number}", "client", "redact", "[name]", "w") for number in range(1, len(names) + 1))
     return Terms(Term(label, (name,)) for label, name in zip(labels, names, strict=True))
@@ -28,7 +33,7 @@ def terms(*names: str) -> Terms:
 def spans(found_by: Terms, text: str) -> list[tuple[int, int]]:
     """Joined spans of everything found."""
     merged: list[tuple[int, int]] = []
-    for hit in found_by.find(text, LATER):
+    for hit in found_by.find(form(text), LATER):
         if merged and hit.start < merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], hit.end)
         else:
@@ -210,7 +215,7 @@ def test_a_name_is_found_however_it_is_written(text: str, left: str) -> None:
 
 @pytest.mark.parametrize("text", CLEAN)
 def test_words_that_only_look_like_a_name_stay(text: str) -> None:
-    assert HOUSE.find(text, LATER) == []
+    assert HOUSE.find(form(text), LATER) == []
 
 
 @pytest.mark.parametrize(
@@ -257,19 +262,19 @@ def test_words_that_only_look_like_a_name_stay(text: str) -> None:
 )
 def test_each_kind_of_name_is_found_and_its_neighbours_stay(name: str, leaks: list[str], clean: list[str]) -> None:
     found_by = terms(name)
-    assert [text for text in leaks if not found_by.find(text, LATER)] == []
-    assert [text for text in clean if found_by.find(text, LATER)] == []
+    assert [text for text in leaks if not found_by.find(form(text), LATER)] == []
+    assert [text for text in clean if found_by.find(form(text), LATER)] == []
 
 
 def test_initials_count_only_when_the_operator_lists_them() -> None:
     label = Label("term-1", "client", "block", "[name]", "w")
-    assert terms("Brellix Dynamics").find("BD roadmap", LATER) == []
-    (hit,) = Terms([Term(label, ("Brellix Dynamics", "BD"))]).find("the BD roadmap", LATER)
+    assert terms("Brellix Dynamics").find(form("BD roadmap"), LATER) == []
+    (hit,) = Terms([Term(label, ("Brellix Dynamics", "BD"))]).find(form("the BD roadmap"), LATER)
     assert (hit.rule, hit.start, hit.end) == (label, 4, 6)
 
 
 def test_a_misspelt_word_that_is_an_ordinary_word_is_no_name() -> None:
-    assert terms("Stratum Labs", "Electra", "Securita").find("stratus labs electro security", LATER) == []
+    assert terms("Stratum Labs", "Electra", "Securita").find(form("stratus labs electro security"), LATER) == []
     assert is_common("robotics") and is_common("projects") and is_common("initial") and not is_common("vornado")
 
 
@@ -281,12 +286,12 @@ def test_every_single_edit_of_a_long_name_is_found() -> None:
         edits = {name[:i] + name[i + 1 :] for i in at} | {name[:i] + x + name[i + 1 :] for i in at for x in letters}
         edits |= {name[:i] + x + name[i:] for i in at for x in letters}
         edits |= {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in at if i + 1 in at}
-        missed = [text for text in edits if not found_by.find(text, LATER)]
+        missed = [text for text in edits if not found_by.find(form(text), LATER)]
         assert missed == []
 
 
 def test_two_edits_are_no_name_and_short_names_have_none() -> None:
-    assert terms("Vornado", "Zintrex", "Globex").find("vrnadao zntrx globez", LATER) == []
+    assert terms("Vornado", "Zintrex", "Globex").find(form("vrnadao zntrx globez"), LATER) == []
 
 
 @pytest.mark.parametrize(
@@ -321,9 +326,12 @@ def test_the_file_gives_ids_verdicts_forms_and_near_words(tmp_path: Path) -> Non
         ("term-1", "client", "redact", "[name]"),
         ("term-2", "client", "block", "[name]"),
     ]
-    assert [hit.rule.id for hit in found_by.find("alder for the BANK of vrnd", LATER)] == ["term-1", "term-2"]
-    assert found_by.find("an alder by the river", LATER) == []
-    assert found_by.find("alder " + "x" * NEAR_CHARS + " bank", LATER) == []
+    assert [hit.rule.id for hit in found_by.find(form("alder for the BANK of vrnd"), LATER)] == [
+        "term-1",
+        "term-2",
+    ]
+    assert found_by.find(form("an alder by the river"), LATER) == []
+    assert found_by.find(form("alder " + "x" * NEAR_CHARS + " bank"), LATER) == []
 
 
 @pytest.mark.parametrize("verdict", ["redact", "ask", "block"])
@@ -341,7 +349,7 @@ def test_another_verdict_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
-    assert load_terms(tmp_path / "terms.toml").find("Vornado", LATER) == []
+    assert load_terms(tmp_path / "terms.toml").find(form("Vornado"), LATER) == []
 
 
 def test_a_mistake_in_the_file_is_told(tmp_path: Path) -> None:
@@ -351,7 +359,7 @@ def test_a_mistake_in_the_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_name_without_letters_finds_nothing() -> None:
-    assert terms("&&", "--", "…").find("a && b -- c …", LATER) == []
+    assert terms("&&", "--", "…").find(form("a && b -- c …"), LATER) == []
 
 
 @pytest.mark.parametrize("change", [("Vornada", "redact", ()), ("Vornado", "block", ()), ("Vornado", "redact", ("x",))])
@@ -373,14 +381,14 @@ def test_no_name_is_in_what_may_be_shown() -> None:
 def test_a_deadline_that_passed_ends_the_search() -> None:
     for text in ("Vornado " * 50, "nothing at all"):
         with pytest.raises(Overrun):
-            HOUSE.find(text, monotonic() - 1)
+            HOUSE.find(form(text), monotonic() - 1)
 
 
 def test_no_text_makes_it_raise_and_every_span_lies_in_the_text() -> None:
     chance = random.Random(5)
     found = 0
     for text in texts(chance, 3_000):
-        for hit in HOUSE.find(text, LATER):
+        for hit in HOUSE.find(form(text), LATER):
             assert 0 <= hit.start < hit.end <= len(text)
             found += 1
     assert found > 1_000
@@ -389,12 +397,12 @@ def test_no_text_makes_it_raise_and_every_span_lies_in_the_text() -> None:
 def test_a_redacted_text_holds_nothing_that_is_still_found() -> None:
     for text in texts(random.Random(6), 3_000):
         left = released(HOUSE, text)
-        assert HOUSE.find(left, LATER) == [], (text, left)
+        assert HOUSE.find(form(left), LATER) == [], (text, left)
 
 
 def test_judging_twice_gives_the_same() -> None:
     for text in texts(random.Random(7), 300):
-        assert HOUSE.find(text, LATER) == HOUSE.find(text, LATER)
+        assert HOUSE.find(form(text), LATER) == HOUSE.find(form(text), LATER)
 
 
 def test_what_stands_around_a_name_does_not_hide_it() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sparkgate.policy.forms.joins import _PREFIXES, _SIGNED, JOINS, _is_mixed, _is_repeated, _odd_runs
+from sparkgate.policy.forms.joins import _PREFIXES, JOINS, _between_parts, _is_mixed, _odd_runs, _thrice
 from sparkgate.policy.forms.unwrap import IN_TEXT, IN_WORDS
 from sparkgate.policy.forms.view import Mirror, View, rewrite
 from sparkgate.policy.judge import Policy
@@ -284,11 +284,13 @@ def test_the_quick_look_for_an_encoding_never_hides_what_would_be_taken_off(name
 def test_the_quick_look_for_odd_groups_never_hides_any() -> None:
     draw = random.Random(5)
     for size in range(1, 12):
-        text = " ".join("".join(draw.choices(string.ascii_letters + string.digits, k=size)) for _ in range(40))
-        assert _is_mixed(text) or not list(_odd_runs(text.split())), text
+        view = View(
+            "raw", " ".join("".join(draw.choices(string.ascii_letters + string.digits, k=size)) for _ in range(40))
+        )
+        assert _is_mixed(view) or not _odd_runs(view), view.text
 
 
-def test_the_quick_look_for_repeated_signs_never_hides_any() -> None:
+def test_signs_between_parts_are_found_one_by_one_as_all_at_once() -> None:
     draw = random.Random(6)
     found = 0
     for _ in range(400):
@@ -296,17 +298,17 @@ def test_the_quick_look_for_repeated_signs_never_hides_any() -> None:
         text = sign.join(
             "".join(draw.choices(string.ascii_letters, k=draw.randint(1, 5))) for _ in range(draw.randint(2, 7))
         )
-        if any(signed.search(text) for signed in _SIGNED):
-            found += 1
-            assert _is_repeated(text), text
+        at_once = {match[1] for pattern in _thrice() for match in pattern.finditer(text)}
+        found += bool(at_once)
+        assert at_once <= {*_between_parts(View("raw", text))}, text
     assert found > 100
 
 
 @pytest.mark.parametrize("prefix", _PREFIXES)
 def test_the_quick_look_for_the_beginning_of_a_token_never_hides_one(prefix: str) -> None:
     possible, edits = JOINS["after a prefix"]
-    assert possible(f"use {prefix}Ab1 Cd2") and list(edits(f"use {prefix}Ab1 Cd2"))
-    assert not possible(f"use {prefix[:-1]} then")
+    assert possible(View("raw", f"use {prefix}Ab1 Cd2")) and list(edits(f"use {prefix}Ab1 Cd2"))
+    assert not possible(View("raw", f"use {prefix[:-1]} then"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from sparkgate.policy.audit import Caller
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Finding, Overrun
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.recent.assemble import forms
 from sparkgate.policy.recent.clauses import Clauses
@@ -166,7 +167,7 @@ def test_the_number_of_forms_of_one_text_is_bounded_however_many_clauses_it_has(
         return policy.find_at(ANYWHERE)(text, deadline)
 
     rows = ["".join(chance.choices("abcdefXYZ0123456789", k=24)) for _ in range(40)]
-    Clauses(look).find("first crash, then:\n" + "\n".join(rows), PATIENCE_S * 1e6)
+    Clauses(look).find(View("raw", "first crash, then:\n" + "\n".join(rows)), PATIENCE_S * 1e6)
     assert 0 < len(asked) < 12 * MAX_FORMS
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from sparkgate.policy.forms.view import View
+
 Class = Literal["secret", "pii", "local", "client", "code"]
 Verdict = Literal["allow", "redact", "ask", "block"]
 """`ask` is block unless a person agrees."""
@@ -22,8 +24,8 @@ class Overrun(Exception):
 class Detector(Protocol):
     """Finds what must not leave in one form of a text. It never keeps a text, and never raises but `Overrun`."""
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        """Every accepted match; `deadline` is in seconds of time.monotonic."""
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """Every accepted match, as indices in this form; `deadline` is in seconds of time.monotonic."""
         ...
 
 

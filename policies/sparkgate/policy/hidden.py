@@ -6,6 +6,7 @@ import re
 from time import monotonic
 
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.view import View
 
 LABEL = Label(
     "hidden-text",
@@ -30,9 +31,10 @@ _NEEDS_JOINERS = re.compile("[\u0600-\u08ff\u0900-\u0dff\u1780-\u17ff\u1800-\u18
 class HiddenText:
     """Finds what is to be taken out; a single joiner or selector is a spelling."""
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        if text.isascii():
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        if view.is_ascii:
             return []
+        text = view.text
         if monotonic() > deadline:
             raise Overrun
         found = [Finding(LABEL, *run.span()) for run in _HIDDEN.finditer(text) if not run["flag"]]

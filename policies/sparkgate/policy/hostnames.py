@@ -10,6 +10,8 @@ from time import monotonic
 from sparkgate.policy.checking.mail import ENDINGS
 from sparkgate.policy.checking.wording import words
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.outline import MEMBER
+from sparkgate.policy.forms.view import View
 
 LABEL = Label(
     "data-in-hostname",
@@ -23,13 +25,14 @@ LONG_CHARS = 30
 TURNS = 5
 """From letter to digit and back, in a shorter part: names of machines have fewer."""
 FEW_VOWELS = 0.25
+PART, LONG = MEMBER * MIN_CHARS, MEMBER * LONG_CHARS
+"""In the outline of words."""
 
 _HOST = re.compile(
     r"(?:://(?:[^\s/@?#]{0,256}@)?|\b(?:dig|nslookup|ping|curl|wget|resolve)\s+(?:-\S{1,20}\s+){0,4})"
     r"((?:[A-Za-z0-9_-]{1,63}\.){2,12}[A-Za-z]{2,24})(?![A-Za-z0-9_-])"
 )
 _BARE = re.compile(r"(?<![A-Za-z0-9_./@-])((?:[A-Za-z0-9_-]{1,63}\.){2,12}([A-Za-z]{2,12}))(?![A-Za-z0-9_(=\[-]|\.\w)")
-_LONG = re.compile(rf"[A-Za-z0-9]{{{LONG_CHARS}}}")
 _COUNTRIES = words(
     """ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cd
     cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gd
@@ -51,20 +54,20 @@ _RENTED = re.compile(
     re.IGNORECASE,
 )
 """Ends of names that a service makes up for whoever rents a host there; nobody but the service answers below them."""
-_PART = re.compile(rf"[A-Za-z0-9]{{{MIN_CHARS}}}")
 _RUN = re.compile(rf"[A-Za-z0-9]{{{MIN_CHARS},63}}")
 
 
 class Hostnames:
     """Finds parts of hostnames that are no words."""
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
+    def find(self, view: View, deadline: float) -> list[Finding]:
         found: list[Finding] = []
-        if "." not in text or not _PART.search(text):
+        if PART not in view.outlines["words"] or "." not in view.text:
             return found
+        text = view.text
         for host in _HOST.finditer(text):
             found += _random_parts(text, host, deadline, is_random)
-        if not _LONG.search(text):
+        if LONG not in view.outlines["words"]:
             return found
         for host in _BARE.finditer(text):
             if host[2].lower() in _COUNTRIES or host[2].lower() in _OTHERS:

@@ -194,7 +194,7 @@ class Policy:
     def find(self, view: View, deadline: float) -> list[Finding]:
         """What every detector that looks at this form finds in it. Raises Overrun."""
         detectors = (*self._everywhere, *self._names, *(self._others if is_plain(view) else ()))
-        return [hit for detector in detectors for hit in detector.find(view.text, deadline)]
+        return [hit for detector in detectors for hit in detector.find(view, deadline)]
 
     def find_at(self, where: Where) -> Callable[[str, float], list[Finding]]:
         """What is found in a text as it stands and counts at that place: for texts put together of several."""
@@ -211,8 +211,8 @@ class Policy:
 
     def _find_in_pieces(self, text: str, deadline: float) -> list[Finding]:
         """What counts in a text put together of others, and what shields there."""
-        detectors = (self._shields, *self._everywhere)
-        return [hit for detector in detectors for hit in detector.find(text, deadline) if hit.rule.forms != "plain"]
+        detectors, view = (self._shields, *self._everywhere), View("raw", text)
+        return [hit for detector in detectors for hit in detector.find(view, deadline) if hit.rule.forms != "plain"]
 
     def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
@@ -223,7 +223,7 @@ class Policy:
             found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
         if not any(one.cls in SHIELDED for one in found):
             return found
-        shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view.text, deadline)]
+        shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view, deadline)]
         return [one for one in found if not (one.cls in SHIELDED and _inside(one, shields))]
 
 

@@ -8,6 +8,7 @@ from time import monotonic, perf_counter
 from typing import Literal, get_args
 
 from sparkgate.policy.finding import Finding, Overrun, Verdict
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.rules import Rule, Rulebook, matches
 
 Kind = Literal["slow", "weakened", "shadowed", "overlapping", "common-keyword"]
@@ -63,8 +64,8 @@ def _weakened(rule: Rule, before: Rule, book: Rulebook) -> Iterator[Remark]:
         words = f"takes the place of the shipped rule and says {rule.verdict} where that says {before.verdict}"
         yield Remark("weakened", rule.id, before.id, words)
     own = Rulebook([before])
-    found = [text for text in before.leaks if own.find(text, monotonic() + PATIENCE_S)]
-    if missed := sum(not book.find(text, monotonic() + PATIENCE_S) for text in found):
+    found = [text for text in before.leaks if own.find(View("raw", text), monotonic() + PATIENCE_S)]
+    if missed := sum(not book.find(View("raw", text), monotonic() + PATIENCE_S) for text in found):
         words = (
             f"takes the place of the shipped rule, of whose {len(before.leaks)} leaks {missed} are found by no rule now"
         )
@@ -73,7 +74,7 @@ def _weakened(rule: Rule, before: Rule, book: Rulebook) -> Iterator[Remark]:
 
 def _seeds(rule: Rule) -> Iterable[str]:
     """Texts that begin as a match does."""
-    keyword = rule.keywords[0]
+    keyword = next(iter(rule.keywords), "0")
     leak = next(iter(rule.leaks), keyword)
     return (keyword, f"{keyword} ", leak[: max(4, len(leak) // 2)], f"{keyword}a1")
 
@@ -90,7 +91,7 @@ def _took_ms(rule: Rule, seed: str, size: int) -> float:
 
 def _beside(rule: Rule, book: Rulebook) -> Iterator[Remark]:
     """Rules that find all of its leaks as well, with the same verdict; and those that find some, with another."""
-    found = [book.find(leak, monotonic() + PATIENCE_S) for leak in rule.leaks]
+    found = [book.find(View("raw", leak), monotonic() + PATIENCE_S) for leak in rule.leaks]
     own = [[hit for hit in hits if hit.rule.id == rule.id] for hits in found]
     others: dict[str, list[bool]] = {}
     for hits, mine in zip(found, own, strict=True):

@@ -10,22 +10,25 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, get_args
 
-import ahocorasick
 import regex
 
 from sparkgate.policy.checks import Check, parse_check
 from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
+from sparkgate.policy.forms.outline import MEMBER, OUTLINES, RUNS
+from sparkgate.policy.forms.view import View, zeroed
+from sparkgate.policy.literals import automaton
 from sparkgate.policy.samples import fill
 
 SHIPPED = Path(__file__).parent / "rules"
 
 REQUIRED = ("id", "class", "verdict", "keywords", "pattern", "why", "source", "leaks", "clean")
-OPTIONAL = ("replacement", "checks", "forms")
+OPTIONAL = ("replacement", "checks", "forms", "outline")
 TRUSTED_CHARS = 2000
 """Up to here a shipped pattern needs no deadline of its own, which costs as much as a short search."""
 REMEMBERED = 512
 """Sets of keywords whose rules are kept at hand: of a text no more is kept than which keywords it holds."""
 LISTS = ("keywords", "leaks", "clean", "checks")
+TABLES = ("outline",)
 
 
 class RuleError(ValueError):
@@ -43,8 +46,10 @@ class Rule:
 
     `pattern` starts at its literal; a named group `value` narrows what is withheld to that group.
     `keywords` are lower-case literals, one of which must stand in the lower-cased text before the
-    pattern is tried at all. A rule whose verdict is `allow` is a shield: pii and local findings
-    that lie inside its match are dropped. `trusted` ones are shipped.
+    pattern is tried at all; a digit in one stands for any. `outline` are (name of one, parts of which one
+    stands in it wherever the pattern matches ASCII text): what lacks them is not searched, and with them
+    there may be no keywords. A rule whose verdict is `allow` is a shield: pii and local findings that lie
+    inside its match are dropped. `trusted` ones are shipped.
     """
 
     id: str
@@ -57,6 +62,7 @@ class Rule:
     replacement: str
     forms: Forms = "all"
     trusted: bool = False
+    outline: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
     checks: tuple[Check, ...] = ()
     check_names: tuple[str, ...] = ()
     leaks: tuple[str, ...] = field(default=(), repr=False)
@@ -72,7 +78,6 @@ class Rulebook:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
-        self._automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
         by_keyword: dict[str, list[int]] = {}
         seen: set[str] = set()
         for index, rule in enumerate(self.rules):
@@ -80,43 +85,61 @@ class Rulebook:
                 raise RuleError(f"the rules: two are called {rule.id!r}; rename one of them")
             seen.add(rule.id)
             for keyword in rule.keywords:
-                by_keyword.setdefault(keyword, []).append(index)
+                by_keyword.setdefault(zeroed(keyword), []).append(index)
+        self._always = frozenset(index for index, rule in enumerate(self.rules) if not rule.keywords)
         numbers: dict[tuple[int, ...], int] = {}
-        for keyword, indices in by_keyword.items():
-            self._automaton.add_word(keyword, numbers.setdefault(tuple(indices), len(numbers)))
-        if by_keyword:
-            self._automaton.make_automaton()
+        number_of = {
+            keyword: numbers.setdefault(tuple(indices), len(numbers)) for keyword, indices in by_keyword.items()
+        }
+        self._automaton: Any = automaton(number_of) if number_of else None
         self._wanted = tuple(map(frozenset, numbers))
         """Indices of the rules that want the same keywords, by the number that the automaton tells."""
         self._rules_of: dict[frozenset[int], tuple[Rule, ...]] = {}
 
-    def candidates(self, text: str) -> Sequence[Rule]:
-        """Rules with a keyword in `text`, in file order."""
-        if not self._wanted:
-            return ()
-        numbers = frozenset([number for _, number in self._automaton.iter(text.lower())])
+    def candidates(self, view: View) -> Sequence[Rule]:
+        """Rules whose keyword and outline stand in a form, in file order."""
+        called = self._called(view)
+        return _fitting(called, view.outlines) if view.is_ascii else called
+
+    def _called(self, view: View) -> Sequence[Rule]:
+        """Rules with a keyword in a form."""
+        numbers = frozenset([number for _, number in self._automaton.iter(view.called)] if self._wanted else ())
         if (found := self._rules_of.get(numbers)) is None:
             if len(self._rules_of) >= REMEMBERED:
                 self._rules_of.clear()
-            wanted = frozenset().union(*(self._wanted[one] for one in numbers))
+            wanted = self._always.union(*(self._wanted[one] for one in numbers))
             self._rules_of[numbers] = found = tuple(self.rules[index] for index in sorted(wanted))
         return found
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        """Every accepted match in `text`.
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """Every accepted match in a form.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
         """
+        text = view.text
         brief = len(text) <= TRUSTED_CHARS
         if monotonic() > deadline:
             raise Overrun
         return [
             hit
-            for rule in self.candidates(text)
+            for rule in self.candidates(view)
             if not (brief and rule.trusted) or rule.pattern.search(text)
             for hit in matches(rule, text, deadline)
         ]
+
+
+def _fitting(rules: Iterable[Rule], outlines: Mapping[str, bytes]) -> list[Rule]:
+    """Those of which a part of each outline stands in ASCII text."""
+    fitting = []
+    for rule in rules:
+        for name, parts in rule.outline:
+            outline = outlines[name]
+            if parts[0] not in outline and (len(parts) == 1 or not any(map(outline.__contains__, parts))):
+                break
+        else:
+            fitting.append(rule)
+    return fitting
 
 
 def matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
@@ -201,7 +224,7 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         id=table["id"],
         cls=table["class"],
         verdict=table["verdict"],
-        keywords=tuple(table["keywords"]),
+        keywords=tuple(table.get("keywords", ())),
         pattern=pattern,
         why=table["why"],
         source=table["source"],
@@ -209,13 +232,14 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         forms=table.get("forms", "all"),
         checks=checks,
         check_names=tuple(table.get("checks", ())),
+        outline=tuple((name, _parts(value)) for name, value in table.get("outline", {}).items()),
         leaks=tuple(fill(text) for text in table["leaks"]),
         clean=tuple(fill(text) for text in table["clean"]),
     )
 
 
 def _check_shape(table: Mapping[str, Any], name: str) -> None:
-    missing = [key for key in REQUIRED if not table.get(key)]
+    missing = [key for key in REQUIRED if not table.get(key) and not (key == "keywords" and table.get("outline"))]
     unknown = sorted(set(table) - set(REQUIRED) - set(OPTIONAL))
     if missing or unknown:
         raise RuleError(f"{name}: " + "; ".join(_complaints(missing, unknown)))
@@ -227,7 +251,7 @@ def _check_shape(table: Mapping[str, Any], name: str) -> None:
         raise RuleError(f"{name}: forms is one of {get_args(Forms)}")
     if regex.compile(table["pattern"]).fullmatch(""):
         raise RuleError(f"{name}: the pattern matches nothing at all; it needs at least one character")
-    loud = [word for word in table["keywords"] if word != word.lower()]
+    loud = [word for word in table.get("keywords", ()) if word != word.lower()]
     if loud:
         raise RuleError(f"{name}: keywords are lower case, these are not: {loud}")
 
@@ -235,11 +259,37 @@ def _check_shape(table: Mapping[str, Any], name: str) -> None:
 def _check_type(value: Any, name: str, key: str) -> None:
     if value is None:
         return
+    if key in TABLES:
+        _check_outline(value, name)
+        return
     if key not in LISTS and not isinstance(value, str):
         raise RuleError(f"{name}: {key} must be text in quotes")
     words = value if isinstance(value, list) else [None]
     if key in LISTS and not all(isinstance(word, str) and word for word in words):
         raise RuleError(f"{name}: {key} must be a list of texts, none of them empty")
+
+
+def _check_outline(value: Any, name: str) -> None:
+    if isinstance(value, dict) and value and all(_is_outline(*one) for one in value.items()):
+        return
+    raise RuleError(
+        f'{name}: outline is a table of texts in one of {", ".join(OUTLINES)}, as in {{ letters = "000-00-0000" }}, or'
+        f" lengths of runs in one of {', '.join(RUNS)}, as in {{ tokens = 28 }}"
+    )
+
+
+def _is_outline(name: str, value: Any) -> bool:
+    if type(value) is int:
+        return name in RUNS and value > 0
+    texts = value if isinstance(value, list) else [value]
+    return name in OUTLINES and bool(texts) and all(isinstance(text, str) and text for text in texts)
+
+
+def _parts(value: int | str | list[str]) -> tuple[bytes, ...]:
+    """What stands in an outline: a run of so many, a text, or one of several."""
+    if isinstance(value, int):
+        return (MEMBER * value,)
+    return tuple(text.encode() for text in ([value] if isinstance(value, str) else value))
 
 
 def _complaints(missing: Sequence[str], unknown: Sequence[str]) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from time import monotonic
 
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule
 
@@ -16,7 +17,7 @@ def failures(rules: Iterable[Rule]) -> Iterator[str]:
     policy = Policy(rules, deadline_s=PATIENCE_S, max_bytes=1_000_000)
     for rule in policy.book.rules:
         for number, leak in enumerate(rule.leaks, 1):
-            if all(hit.rule.id != rule.id for hit in policy.book.find(leak, monotonic() + PATIENCE_S)):
+            if all(hit.rule.id != rule.id for hit in policy.book.find(View("raw", leak), monotonic() + PATIENCE_S)):
                 yield f"{rule.id}: leak {number} is not caught by it"
         for number, clean in enumerate(rule.clean, 1):
             decision = policy.judge(clean)

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.names.fold import BASE, DIGRAPH, has_digraphs
 from sparkgate.policy.names.index import Index
 from sparkgate.policy.names.leet import LEETED, Leet
@@ -61,14 +62,14 @@ class Terms:
         """Everything that decides, for a digest of the policy. It holds the names themselves: never show or log it."""
         return [[term.label.id, term.label.verdict, list(term.forms), list(term.near)] for term in self.terms]
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        """Every name in `text`, in text order; they may overlap.
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """Every name in a form, in text order; they may overlap.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the end.
         """
         found: set[tuple[int, int, int]] = set()
-        rest = text
+        text = rest = view.text
         while self.terms and (more := self._find_once(text, rest, deadline) - found):
             # What is taken out may leave an edge for what stands beside it.
             found |= more

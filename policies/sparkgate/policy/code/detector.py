@@ -21,6 +21,7 @@ from sparkgate.policy.code.shapes import Span, configs, frames, marked
 from sparkgate.policy.code.signs import Signs, signs
 from sparkgate.policy.code.statements import statements
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.view import View
 
 DEFINED = 5
 UNDEFINED = 7
@@ -115,25 +116,35 @@ class CodeDetector:
     def __init__(self) -> None:
         self._signs = signs()
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
+    def find(self, view: View, deadline: float) -> list[Finding]:
         """Every piece of code, each span whole lines or, within one line, the dense part of it.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed.
         """
-        lines = rows(text)
-        found = [Finding(CODE, *span) for span in self._blocks(lines, deadline)] if len(lines) > 1 else []
-        found += [Finding(CODE, *span) for span in self._inline(lines, found, deadline)]
+        text = view.text
+        found: list[Finding] = []
+        if _is_dense(text) or not text.isprintable() or "\\" in text:
+            lines = rows(text)
+            found += [Finding(CODE, *span) for span in self._blocks(lines, deadline)] if len(lines) > 1 else []
+            found += [Finding(CODE, *span) for span in self._inline(lines, found, deadline)]
+        _check(deadline)
         found += [Finding(CODE, *span) for span in statements(text, self._signs)]
-        shapes = (
-            (DIFF, diffs(text, self._is_code, self._signs.prose.search)),
-            (FRAME, frames(text, self._signs)),
-            (MARKED, marked(text, self._signs)),
-        )
-        for label, spans in (*shapes, (CONFIG, configs(text, self._signs))):
+        for label, spans in self._shapes(view):
             _check(deadline)
             found += [Finding(label, *span) for span in joined(spans)]
         return found
+
+    def _shapes(self, view: View) -> Iterator[tuple[Label, Iterable[Span]]]:
+        """What is known by its frame."""
+        text = view.text
+        if "\n" in text or "@@ -" in text or "+++ " in text:
+            yield DIFF, diffs(text, self._is_code, self._signs.prose.search)
+        if ":" in text or 'File "' in text:
+            yield FRAME, frames(text, self._signs)
+        yield MARKED, marked(view, self._signs)
+        if "\n" in text:
+            yield CONFIG, configs(text, self._signs)
 
     def _is_code(self, row: str) -> bool:
         return line_score(row, self._signs) is not None

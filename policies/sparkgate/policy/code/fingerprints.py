@@ -33,6 +33,7 @@ from zlib import crc32
 from sparkgate.policy.code.own_words import own_words
 from sparkgate.policy.code.signs import signs
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.view import View
 
 SHINGLE = 5
 WINDOW = 2
@@ -179,12 +180,13 @@ class Fingerprints:
             raise FolderError(f"{self.folder} holds too much text to keep; name its source folders instead")
         return True
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
+    def find(self, view: View, deadline: float) -> list[Finding]:
         """Runs of tokens that stand in the folder.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed.
         """
+        text = view.text
         names = tokens(text)
         if len(names) < SHINGLE + 1:
             return []

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from sparkgate.policy.checks import own_path
 from sparkgate.policy.code.signs import Signs
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.literals import any_of
 
 Span = tuple[int, int]
@@ -64,8 +65,8 @@ def frames(text: str, table: Signs) -> Iterator[Span]:
             source = _SOURCE.match(text, frame.end())
             if _is_own_file(frame["path"], table):
                 yield frame.start(), source.end() if source else frame.end()
-    for endings, pattern, kind in _FRAMES if _FRAME_ENDING.search(text) else ():
-        if any(ending in text for ending in endings):
+    for endings, pattern, kind in _FRAMES:
+        if any(map(text.__contains__, endings)):
             yield from (m.span() for m in pattern.finditer(text) if not kind(m["path"], table))
 
 
@@ -97,13 +98,13 @@ _FRAMES = (
     ((".go:",), _GO_FRAME, _is_public_file),
     ((".rs:",), _RUST_FRAME, _is_public_file),
 )
-_FRAME_ENDING = re.compile("|".join(re.escape(ending) for endings, _, _ in _FRAMES for ending in endings))
 
 
-def marked(text: str, table: Signs) -> Iterator[Span]:
+def marked(view: View, table: Signs) -> Iterator[Span]:
     """Header lines by which a firm marks its own, paragraph by paragraph; public licences stay."""
-    if not _has_a_mark(text.lower()):
+    if not _has_a_mark(view.lower):
         return
+    text = view.text
     for paragraph in _PARAGRAPH.finditer(text):
         rows = [row.span() for row in _ROW.finditer(text, *paragraph.span())]
         scores = [_mark_score(text[start:end], table) for start, end in rows]

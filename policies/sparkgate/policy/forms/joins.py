@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
 from sparkgate.policy.forms.numerals import may_be_said, said
+from sparkgate.policy.forms.outline import OUTLINES
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 from sparkgate.policy.literals import any_of
 
@@ -46,12 +46,9 @@ _PATH = re.compile(r"(?<![/:])(?:/[^\s/?#]+){2,}")
 _SEGMENT = re.compile(r"(?<=/)[^\s/?#]{4,}")
 _PLAIN = re.compile(r"[A-Za-z]?[a-z]*|[0-9]{1,6}")
 _CHUNK = re.compile(r"\S+")
-_ODD = re.compile(r"(?=\S*[0-9])\S*[A-Za-z]|\S*[a-z]\S*[A-Z]")
+_SHAPE = re.compile(rb"[aA0_+/=-]{1,12}")
+_ODD = re.compile(rb"(?=\S*0)\S*[aA]|\S*a\S*A")
 _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
-_KINDS = bytes.maketrans(
-    b"123456789bcdefghijklmnopqrstuvwxyzBCDEFGHIJKLMNOPQRSTUVWXYZ", b"0" * 9 + b"a" * 25 + b"A" * 25
-)
-_NO_SIGNS = (string.ascii_letters + string.digits + string.whitespace).encode()
 _CHUNK_CHARS = 12
 _PART_CHARS = 20
 _UNEVEN = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]+[A-Z]")
@@ -71,17 +68,18 @@ def _apart(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 _PART = "[A-Za-z0-9=_+/@.-]{1,24}"
-_SIGNED = (
-    re.compile(
-        rf"(([^A-Za-z0-9\s])(?<=[A-Za-z0-9=@].)\2?)>?[ \t]?{_PART}?[ \t]?\1>?[ \t]?{_PART}?[ \t]?\1>?[ \t]?"
-        "[A-Za-z0-9=_+/-]"
-    ),
-    re.compile(
-        rf"(([^A-Za-z0-9\s])(?<=[A-Za-z0-9=@][ \t].)\2?)>?[ \t]?{_PART}+[ \t]\1>?[ \t]?{_PART}+[ \t]\1>?[ \t]?"
-        "[A-Za-z0-9=_+/-]"
-    ),
-)
-"""Three times the same sign between parts: right behind them, or with a blank before each."""
+_LAST = "[A-Za-z0-9=_+/-]"
+
+
+@lru_cache(maxsize=256)
+def _thrice(sign: str = "") -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Three times this sign, or any one, between parts: right behind them, or with a blank before each."""
+    one = re.escape(sign) or r"[^A-Za-z0-9\s]"
+    once, tight, loose = rf"(?P<one>{one})", rf"\1>?[ \t]?{_PART}?[ \t]?", rf"\1>?[ \t]?{_PART}+[ \t]"
+    return (
+        re.compile(rf"({once}(?<=[A-Za-z0-9=@].)(?P=one)?)>?[ \t]?{_PART}?[ \t]?{tight}\1>?[ \t]?{_LAST}"),
+        re.compile(rf"({once}(?<=[A-Za-z0-9=@][ \t].)(?P=one)?)>?[ \t]?{_PART}+[ \t]{loose}\1>?[ \t]?{_LAST}"),
+    )
 
 
 def _singles(text: str) -> Iterator[Edit]:
@@ -89,6 +87,14 @@ def _singles(text: str) -> Iterator[Edit]:
     for run in _SINGLES.finditer(text):
         for blank in _BLANK.finditer(text, run.start(), run.end()):
             yield blank.start(), blank.end(), ""
+
+
+def _has_singles(view: View) -> bool:
+    """Whether two characters stand alone beside each other."""
+    solid = view.outlines["solid"]
+    if view.is_ascii and b" x x " not in solid and b"  " not in solid:
+        return False
+    return _SINGLE.search(view.text) is not None
 
 
 def _signs(text: str, sign: str) -> Iterator[Edit]:
@@ -134,7 +140,7 @@ def _grouped(view: View) -> Iterator[View]:
 
     A word may begin and end with groups that look like words, so several ways to cut it out are tried.
     """
-    runs = list(_odd_runs(view.text.split())) if _is_mixed(view.text) else []
+    runs = _odd_runs(view) if _is_mixed(view) else []
     groups = list(_CHUNK.finditer(view.text)) if runs else []
     # A table of ids is a long run, and no word: its ends need no care.
     several = sum(end - first for first, end in runs) <= _LONG_RUN
@@ -144,9 +150,9 @@ def _grouped(view: View) -> Iterator[View]:
             yield form
 
 
-def _is_mixed(text: str) -> bool:
+def _is_mixed(view: View) -> bool:
     """Whether letters and digits take turns so often as in odd groups: that is soon told, and most texts end here."""
-    outline = text.encode("utf-8", "surrogatepass").translate(_KINDS)
+    outline = view.outlines["kinds"]
     return sum(map(outline.count, (b"a0", b"A0", b"0a", b"0A", b"aA"))) >= _CHUNKS
 
 
@@ -160,15 +166,15 @@ def _between(
         last = end + after
 
 
-def _odd_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _odd_runs(view: View) -> list[tuple[int, int]]:
     """Half-open places where at least four odd groups stand in a row, with no more than two words between two."""
+    odd = [place for place, shape in enumerate(_shapes(view)) if len(shape) <= _CHUNK_CHARS and _is_odd(shape)]
+    return list(_in_a_row(odd, view.text.split())) if len(odd) >= _CHUNKS else []
+
+
+def _in_a_row(odd: Iterable[int], words: Sequence[str]) -> Iterator[tuple[int, int]]:
     run: list[int] = []
-    odd = [
-        place
-        for place, word in enumerate(words)
-        if len(word) <= _CHUNK_CHARS and not (word.isalpha() and word[1:].islower()) and _is_odd(word)
-    ]
-    for place in odd if len(odd) >= _CHUNKS else ():
+    for place in odd:
         if run and not _belongs(words[run[-1]], words[run[-1] + 1 : place]):
             yield from [(run[0], run[-1] + 1)] if len(run) >= _CHUNKS else []
             run = []
@@ -182,9 +188,17 @@ def _belongs(last: str, between: Sequence[str]) -> bool:
     return few and all(map(_GROUP.fullmatch, between))
 
 
-def _is_odd(word: str) -> bool:
-    """Of a short word that is none of a language: with letter and digit, or a capital within."""
-    return _GROUP.fullmatch(word) is not None and _ODD.match(word) is not None
+def _shapes(view: View) -> list[bytes]:
+    """The outline of each word."""
+    if view.is_ascii:
+        return view.outlines["kinds"].split()
+    return [word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"]) for word in view.text.split()]
+
+
+@lru_cache(maxsize=4096)
+def _is_odd(shape: bytes) -> bool:
+    """Of the outline of a short word that is none of a language: with letter and digit, or a capital within."""
+    return _SHAPE.fullmatch(shape) is not None and _ODD.match(shape) is not None
 
 
 def _values(text: str) -> Iterator[Edit]:
@@ -237,17 +251,18 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Edit]]:
 other_blanks = _matches(_OTHER_BLANKS)
 OTHER_BLANKS = "other blanks"
 
-JOINS: Mapping[str, tuple[Callable[[str], object], Callable[[str], Iterator[Edit]]]] = {
-    "singles": (_SINGLE.search, _singles),
-    "wrapped": (lambda text: "\n" in text or "\\n" in text, _wrapped),
-    OTHER_BLANKS: (lambda text: not text.isprintable() or not text.isascii(), other_blanks),
-    "values": (lambda text: "=" in text, _values),
-    "components": (_ADDRESS.search, _components),
-    "after a prefix": (any_of(_PREFIXES), _prefixed),
-    "markup": (lambda text: "<" in text or "**" in text, _matches(_MARKUP)),
+_has_a_prefix = any_of(_PREFIXES)
+JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edit]]]] = {
+    "singles": (_has_singles, _singles),
+    "wrapped": (lambda view: "\n" in view.text or "\\n" in view.text, _wrapped),
+    OTHER_BLANKS: (lambda view: not view.text.isprintable() or not view.is_ascii, other_blanks),
+    "values": (lambda view: "=" in view.text, _values),
+    "components": (lambda view: "://" in view.text or "www." in view.text, _components),
+    "after a prefix": (lambda view: _has_a_prefix(view.text), _prefixed),
+    "markup": (lambda view: "<" in view.text or "**" in view.text, _matches(_MARKUP)),
     "said": (may_be_said, said),
-    "segments": (lambda text: text.count("/") > 1, _segments),
-    "quoted": (lambda text: any(sign in text for sign in "\"'`"), _matches(_QUOTED)),
+    "segments": (lambda view: view.text.count("/") > 1, _segments),
+    "quoted": (lambda view: '"' in view.text or "'" in view.text or "`" in view.text, _matches(_QUOTED)),
 }
 """Name → (whether it may be there at all, what puts it together)."""
 
@@ -259,20 +274,18 @@ MAX_SIGNS = 8
 """Different signs that are looked at as what stands between parts."""
 
 
-def _between_parts(text: str) -> list[str]:
+def _between_parts(view: View) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
-    if text.isascii() and not _is_repeated(text):
-        return []
-    found = {match[1] for signed in _SIGNED for match in signed.finditer(text)}
+    looks = [_thrice()] if not view.is_ascii else [_thrice(sign) for sign in _repeated(view)]
+    found = {match[1] for patterns in looks for pattern in patterns for match in pattern.finditer(view.text)}
     once = {one[0] for one in found}
-    signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, text)})
+    signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, view.text)})
     return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
 
 
-def _is_repeated(text: str) -> bool:
-    """Whether any sign stands in it three times."""
-    signs = text.encode().translate(None, _NO_SIGNS)
-    return any(signs.count(sign) > 2 for sign in {*signs})
+def _repeated(view: View) -> list[str]:
+    """ASCII signs that stand in it three times."""
+    return [chr(sign) for sign in {*view.signs} if view.signs.count(sign) > 2]
 
 
 def _is_doubled(sign: str, text: str) -> bool:
@@ -286,9 +299,9 @@ def joined(view: View) -> Iterator[View]:
     """One form for each way in which words were taken apart."""
     text = view.text
     for name, (possible, edits) in JOINS.items():
-        if possible(text) and (form := rewrite(view, name, near(edits(text), text))):
+        if possible(view) and (form := rewrite(view, name, near(edits(text), text))):
             yield form
-    for sign in _between_parts(text):
+    for sign in _between_parts(view):
         if form := rewrite(view, APART, near(_signs(text, sign), text)):
             yield form
     yield from _grouped(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from sparkgate.policy.forms.view import Edit
+from sparkgate.policy.forms.view import Edit, View
 
 _DIGITS: Mapping[str, str] = {
     "0": "zero oh null zéro cero nula ноль нуль",
@@ -33,11 +33,11 @@ _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\W+")
 
 
-def may_be_said(text: str) -> bool:
+def may_be_said(view: View) -> bool:
     """Whether there are enough words for digits in it, with no more than two others between them."""
-    words = text.lower().replace("-", " ").split()
-    if _STOPPED.isdisjoint(words):
+    if NUMERALS.keys().isdisjoint(view.letters):
         return False
+    words = view.lower.replace("-", " ").split()
     places = [place for place, word in enumerate(words) if word in _STOPPED]
     return any(last - first < LEAST + 2 for first, last in zip(places, places[LEAST - 1 :], strict=False))
 

@@ -198,18 +198,21 @@ _BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
 
 def _listed(view: View) -> bool:
     """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
-    outline = view.outline
+    outline = view.outlines["hex"]
+    if b"00 00" not in outline and b"00  00" not in outline and b"0x00" not in outline:
+        return False
+    outline = outline.replace(b"  ", b" ")
     if b"0x00 0x00" in outline or b"0x000x00" in outline:
         return True
     return b" ".join([b"00"] * 8) in outline.replace(b"0x00", b"00").replace(b"000", b"00")
 
 
 def _dumped(view: View) -> bool:
-    return b"0000 0000 0000" in view.outline
+    return b"0000 0000" in (outline := view.outlines["hex"]) or b"0000  0000" in outline
 
 
 def _in_octets(view: View) -> bool:
-    return b"00000000" in view.outline and bool(_OCTETS.search(view.text))
+    return b"00000000" in view.outlines["hex"] and bool(_OCTETS.search(view.text))
 
 
 IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {

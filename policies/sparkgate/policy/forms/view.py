@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import re
+import string
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Generic, TypeVar, overload
 
+from sparkgate.policy.forms.outline import BLANKS, MEMBER, Outlines
+
+T = TypeVar("T")
 Edit = tuple[int, int, str]
 """(start, end, what stands there instead): half open, in text order, disjoint."""
 
 WORD_CHARS = 10
 """Of the shortest word that an encoding is looked for in."""
 _RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
-_DIGITS_AND_GAPS = bytes(
-    ord("0" if chr(code) in "0123456789abcdefABCDEF" else " " if chr(code) in " :,;.\n-" else "x")
-    for code in range(256)
-)
+_TOKEN = MEMBER * 16
+_LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
+_LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
+_NO_SIGNS = (string.ascii_letters + string.digits + BLANKS).encode()
+_ZEROS = str.maketrans("123456789", "0" * 9)
+_ZERO_BYTES = bytes.maketrans(b"123456789", b"0" * 9)
 
 
-# No slots: they would leave no room for what is told once, and asked for by several encodings.
+def zeroed(text: str) -> str:
+    """With every ASCII digit as 0."""
+    return text.encode().translate(_ZERO_BYTES).decode() if text.isascii() else text.translate(_ZEROS)
+
+
+class once(Generic[T]):
+    """What is told of a form when it is asked for first, and kept as long as the form."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+
+    @overload
+    def __get__(self, view: None, owner: type) -> once[T]: ...
+    @overload
+    def __get__(self, view: object, owner: type) -> T: ...
+    def __get__(self, view: object | None, owner: type) -> T | once[T]:
+        if view is None:
+            return self
+        kept = view.__dict__[self._name] = self._make(view)
+        return kept
+
+
+# No slots: they would leave no room for what is told once, and asked for by several detectors.
 @dataclass(frozen=True)
 class View:
     """One form of a text.
@@ -38,20 +66,52 @@ class View:
     begins: tuple[int, ...] = ()
     pieces: tuple[tuple[int, int, bool], ...] = ()
 
-    @cached_property
+    @once
+    def raw(self) -> bytes:
+        """In UTF-8; half of a surrogate pair as three bytes."""
+        return self.text.encode("utf-8", "surrogatepass")
+
+    @once
+    def is_ascii(self) -> bool:
+        """Whether a byte of every outline is a character."""
+        return self.text.isascii()
+
+    @once
+    def lower(self) -> str:
+        """In small letters."""
+        return self.text.lower()
+
+    @once
+    def called(self) -> str:
+        """In small letters, every digit as 0: what keywords are looked for in."""
+        return zeroed(self.lower)
+
+    @once
+    def letters(self) -> list[str]:
+        """The words in small letters; ASCII digits and signs stand between them."""
+        if self.is_ascii:
+            return self.raw.translate(_LETTER_BYTES).decode().split()
+        return self.lower.translate(_LETTERS).split()
+
+    @once
+    def outlines(self) -> Outlines:
+        """What kind of character stands where, by the name of the outline."""
+        return Outlines(self.raw)
+
+    @once
+    def signs(self) -> bytes:
+        """The bytes in it that are neither ASCII letters, digits nor blanks, one behind the other."""
+        return self.raw.translate(None, _NO_SIGNS)
+
+    @once
     def long_words(self) -> str:
         """The words that are long enough for an encoding, with blanks between them."""
         return " ".join([word for word in self.text.split() if len(word) >= WORD_CHARS])
 
-    @cached_property
+    @once
     def runs(self) -> str:
         """What in them may be hexadecimal, base32 or base64, with blanks between."""
-        return " ".join(_RUN.findall(self.long_words))
-
-    @cached_property
-    def outline(self) -> bytes:
-        """Hexadecimal digits as 0, one blank for what stands between them, and x for the rest: quickly told apart."""
-        return self.text.encode("utf-8", "surrogatepass").translate(_DIGITS_AND_GAPS).replace(b"  ", b" ")
+        return " ".join(_RUN.findall(self.long_words)) if _TOKEN in self.outlines["tokens"] else ""
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Half-open indices in this form → the span of the text as it was given."""
@@ -81,6 +141,9 @@ class Mirror(View):
 
 def rewrite(view: View, name: str, edits: Iterable[Edit]) -> View | None:
     """The form with these edits made; None when there are none."""
+    edits = [*edits]
+    if not edits:
+        return None
     text, last, at = view.text, 0, 0
     parts: list[str] = []
     begins: list[int] = []
@@ -98,7 +161,5 @@ def rewrite(view: View, name: str, edits: Iterable[Edit]) -> View | None:
         add(text[last:start], last, start, same=True)
         add(instead, start, end, same=False)
         last = end
-    if not last and not parts:
-        return None
     add(text[last:], last, len(text), same=True)
     return View(name, "".join(parts), view, tuple(begins), tuple(pieces))

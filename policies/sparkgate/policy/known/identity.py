@@ -16,6 +16,7 @@ from sparkgate.policy.checking.ordinary import GENERIC_HOSTS, GENERIC_USERS
 from sparkgate.policy.checking.wording import EMPTY_WORDS, words
 from sparkgate.policy.checks import mail
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.names.words import is_common
 
 LABELS = {
@@ -124,18 +125,17 @@ class Identity:
         ]
         self.count = len(self._searches)
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        """Every name in `text`.
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """Every name in a form.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed.
         """
-        lower = text.lower()
-        found = []
+        lower, found = view.lower, []
         for label, needles, pattern in self._searches:
             if not any(needle in lower for needle in needles):
                 continue
-            for match in pattern.finditer(text):
+            for match in pattern.finditer(view.text):
                 found.append(Finding(label, match.start(), match.end()))
                 if monotonic() > deadline:
                     raise Overrun(label.id)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from sparkgate.policy.finding import Finding, Label
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.known.canary import CANARY, canaries, make_canary
 from sparkgate.policy.known.choice import Value
 from sparkgate.policy.known.identity import Identity, Name, of_host, of_user
@@ -117,18 +118,18 @@ class KnownValues:
         self.refresh()
         return value
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
-        """Every known value, part of one, and name of the user in `text`, where exactly it stands.
+    def find(self, view: View, deadline: float) -> list[Finding]:
+        """Every known value, part of one, and name of the user in a form, where exactly it stands.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed.
         """
-        raw = text.encode("utf-8", "surrogatepass")
+        raw = view.raw
         index, labels = self._index
         spans = index.find(raw, deadline)
-        if len(raw) != len(text):
+        if not view.is_ascii:
             spans = [(number, _characters(raw, *span)) for number, span in spans]
-        return [Finding(labels[number], *span) for number, span in spans] + self._identity.find(text, deadline)
+        return [Finding(labels[number], *span) for number, span in spans] + self._identity.find(view, deadline)
 
     def _places(self) -> Iterable[_Place]:
         """The canaries first: they decide what a value is called that stands in several places."""

@@ -8,6 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkgate.policy.forms.outline import OUTLINES
+
 _LETTERS = (range(0x80, 0x250), range(0x370, 0x530), range(0x1E00, 0x1F00))
 _MARKS = (range(0x300, 0x370), range(0x200B, 0x200E), (0xAD, 0x2060, 0xFEFF))
 _SPACES = (range(0x2010, 0x2060), range(0x3000, 0x3004), range(0x3008, 0x3020), range(0xFF00, 0xFF10))
@@ -66,17 +68,20 @@ def has_digraphs(text: str) -> bool:
     return not text.isascii() and _DIGRAPH.search(text) is not None
 
 
-def readings(text: str, folded: str) -> list[list[str]]:
-    """The words of a text; then its pieces, where digits, letter case or another script set some apart."""
-    words = folded.split()
-    is_ascii = text.isascii()
-    if _CAMEL.search(text):
-        pieces = " ".join(_PIECE.findall(text)).lower().split()
-        return [words, pieces] if is_ascii else [words, pieces, _LATIN.findall(folded)]
-    if not is_ascii:
-        return [words, _LATIN.findall(folded)]
-    letters = text.encode().translate(_LETTERS_BYTES).decode().split()
-    return [words] if letters == words else [words, letters]
+def readings(text: str, folded: str) -> list[str]:
+    """The words of a text; then its pieces, where digits, letter case or another script set some apart.
+
+    Blanks stand between them, and in front and behind.
+    """
+    if not text.isascii():
+        words = f" {' '.join(folded.split())} "
+        pieces = [_PIECE.findall(text)] if _CAMEL.search(text) else []
+        return [words, *(f" {' '.join(found)} ".lower() for found in (*pieces, _LATIN.findall(folded)))]
+    words, raw = f" {folded} ", text.encode()
+    kinds = raw.translate(OUTLINES["kinds"])
+    if b"aA" in kinds or b"AAa" in kinds:
+        return [words, f" {' '.join(_PIECE.findall(text))} ".lower()]
+    return [words, f" {raw.translate(_LETTERS_BYTES).decode()} "] if b"0" in kinds else [words]
 
 
 def unspaced(character: str) -> bool:

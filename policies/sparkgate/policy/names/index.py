@@ -7,12 +7,11 @@ so a few dictionary look-ups per word find all keys, however many there are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import ahocorasick
-
+from sparkgate.policy.literals import any_of, automaton
 from sparkgate.policy.names.fold import unspaced
 from sparkgate.policy.names.parse import Key, Name, keys
 from sparkgate.policy.names.words import CONNECTORS, is_common
@@ -46,27 +45,28 @@ class Index:
         known = {key for name in names for key in keys(name)}
         exact = _grouped((key.text, key) for key in known)
         self.short = {text: found for text, found in exact.items() if all(map(_is_short, found))}
-        self._automaton = ahocorasick.Automaton()
-        for text, found in exact.items():
-            if text not in self.short:
-                self._automaton.add_word(text, found)
-        self._automaton.make_automaton()
-        self._has_exact = len(exact) > len(self.short)
+        longer = {text: found for text, found in exact.items() if text not in self.short}
+        self._automaton = automaton(longer) if longer else None
         self.misspelt = Misspelt(names)
         self.pairs = Pairs(names)
+        whole = (f" {text} " for text in (*self.short, *self.pairs.parts))
+        self._hints = any_of([*whole, *self.misspelt.edges])
 
     def exact(self, joined: str) -> list[tuple[int, tuple[Key, ...]]]:
         """(index of the last letter, keys) wherever keys stand in a text without separators."""
-        return list(self._automaton.iter(joined)) if self._has_exact else []
+        return list(self._automaton.iter(joined)) if self._automaton else []
 
-    def suspects(self, readings: Sequence[Sequence[str]], tick: Tick) -> bool:
+    def suspects(self, readings: Sequence[str], tick: Tick) -> bool:
         """Whether a look at each word with its place can find anything: short and misspelt names."""
-        words = set(readings[0]).union(*readings[1:])
+        if not any(map(self._hints, readings)):
+            return False
+        cut = [reading.split() for reading in readings]
+        words = set().union(*cut)
         if not self.short.keys().isdisjoint(words):
             return True
         if any(self.misspelt.find(word) for word in self.misspelt.likely(words)):
             return True
-        return any(self.pairs.find(reading, tick) for reading in readings)
+        return any(self.pairs.find(reading, tick) for reading in cut)
 
 
 def _is_short(key: Key) -> bool:
@@ -81,6 +81,13 @@ class Near:
         self._by_deletion = _grouped((rest, text) for text in texts for rest in deletions(text))
         sizes = {len(text) + change for text in texts for change in (-1, 0, 1)}
         self._gates = {size: _gate(size, texts, shortest) for size in sizes}
+
+    @property
+    def edges(self) -> Iterator[str]:
+        """How likely words begin and end, with the blank there."""
+        for _, heads, tails in self._gates.values():
+            yield from (f" {head}" for head in heads)
+            yield from (f"{tail} " for tail in tails)
 
     def likely(self, words: Iterable[str]) -> list[str]:
         """Words that begin or end as a text of about their length does; an edit leaves one of the two alone."""
@@ -118,7 +125,7 @@ class Misspelt:
     def __init__(self, names: Iterable[Name]) -> None:
         self._terms = _grouped((text, name.term) for name in names for text in _joined(name))
         self._near = Near(self._terms, EDITABLE)
-        self.likely = self._near.likely
+        self.likely, self.edges = self._near.likely, self._near.edges
 
     def find(self, word: str) -> set[int]:
         """Terms of which a likely word is a misspelt name; none for an ordinary word, or one that holds the name."""
@@ -138,14 +145,14 @@ class Pairs:
         several = [(index, name) for index, name in enumerate(names) if len(name.parts) > 1 and name.size >= EDITABLE]
         parts = [(text, (i, at)) for i, name in several for at, part in enumerate(name.parts) for text in part]
         plurals = [(f"{text}s", (i, len(name.parts) - 1)) for i, name in several for text in name.parts[-1]]
-        self._parts = {text: frozenset(found) for text, found in _grouped(parts + plurals).items()}
+        self.parts = {text: frozenset(found) for text, found in _grouped(parts + plurals).items()}
         self._near = Near((text for text, _ in parts), EDITABLE_PART)
 
     def find(self, words: Sequence[str], tick: Tick) -> list[Pair]:
         """Names of which all parts but one stand right in `words`, and that one is one edit away."""
-        if self._parts.keys().isdisjoint(words):
+        if self.parts.keys().isdisjoint(words):
             return []
-        known = [index for index, word in enumerate(words) if word in self._parts]
+        known = [index for index, word in enumerate(words) if word in self.parts]
         beside = [(index, at, step) for index in known for at, step in _neighbours(words, index)]
         likely = set(self._near.likely(words[at] for _, at, _ in beside))
         if not likely:
@@ -156,7 +163,7 @@ class Pairs:
             tick()
             key = words[index], words[at], step
             if words[at] in likely and key not in parts:
-                parts[key] = self._beside(words[at], self._parts[words[index]], step)
+                parts[key] = self._beside(words[at], self.parts[words[index]], step)
             found += [self._aligned(words, at, part) for part in parts.get(key, ())]
         return [pair for pair in found if pair]
 
@@ -166,7 +173,7 @@ class Pairs:
         if near and is_common(word):
             near = [text for text in near if word == f"{text}s"]
         beside = {(name, at + step) for name, at in parts} if near else set()
-        return {part for text in near for part in beside & self._parts[text]}
+        return {part for text in near for part in beside & self.parts[text]}
 
     def _aligned(self, words: Sequence[str], at: int, part: Part) -> Pair | None:
         """The whole name around its misspelt part at word `at`."""
@@ -183,7 +190,7 @@ class Pairs:
             linked = self._names[name].links[part if step < 0 else part - 1]
             if linked and 0 <= at < len(words) and words[at] in CONNECTORS:
                 at += step
-            if not (0 <= at < len(words) and (name, part) in self._parts.get(words[at], ())):
+            if not (0 <= at < len(words) and (name, part) in self.parts.get(words[at], ())):
                 return None
         return at
 

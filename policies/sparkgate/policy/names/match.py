@@ -34,7 +34,7 @@ _BREAK = re.compile(r"[-_.*~|‐‑]{1,2}\s{0,4}|\r?\n|\s")
 def matches(text: str, folding: Folding, index: Index, tick: Tick) -> Iterator[Place]:
     """Every name in a text folded by `folding`; `tick` is called once for each candidate."""
     folded = fold(text, folding)
-    exact = index.exact("".join(folded.split()))
+    exact = index.exact(folded.replace(" ", "") if text.isascii() else "".join(folded.split()))
     suspected = index.suspects(readings(text, folded), tick)
     if not exact and not suspected:
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkgate.policy.finding import Finding
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.recent.assemble import told
 from sparkgate.policy.recent.joint import Find, first_finding
 from sparkgate.policy.recent.pieces import TELLING, Cut, Piece, cut
@@ -18,8 +19,6 @@ MAX_CHARS = 300
 FORMS, MOST_ENDS = 32, 8
 """Ways to put them together that are judged in all, and clauses that may be the last of them: who tell come first."""
 TOLD = TELLING | {"prefix", "suffix", "start", "end"}
-_LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
-_LETTER_BYTES = bytes(code if chr(code).isalpha() else 32 for code in range(128)) + bytes(range(128, 256))
 _UNSPACED = [word for word in TOLD if word[0] >= "\u2e80"]
 """Words of scripts without spaces between words."""
 _NAMES = re.compile(r"""(?<!\w)[A-Za-z_]\w{0,30}["']?\s{0,2}(?::?=|:)\s{0,2}["'`][A-Za-z0-9_+/=-]{6,}["'`]""")
@@ -40,9 +39,9 @@ class Clauses:
     def __init__(self, find: Find) -> None:
         self._look = find
 
-    def find(self, text: str, deadline: float) -> list[Finding]:
+    def find(self, view: View, deadline: float) -> list[Finding]:
         """The pieces of what the clauses of a text hold together. Raises Overrun."""
-        cuts = list(_cuts(text)) if _is_told(text) else []
+        cuts = list(_cuts(view.text)) if _is_told(view) else []
         ends = sorted(range(1, len(cuts)), key=lambda last: not any(one.telling for one in cuts[last - 1 : last + 1]))
         ends = ends[:MOST_ENDS]
         most = FORMS // max(1, len(ends))
@@ -54,16 +53,10 @@ class Clauses:
         return []
 
 
-def _is_told(text: str) -> bool:
-    tells = not TOLD.isdisjoint(_lower_words(text)) or _tells_unspaced(text)
+def _is_told(view: View) -> bool:
+    text = view.text
+    tells = not TOLD.isdisjoint(view.letters) or _tells_unspaced(text)
     return (tells or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
-
-
-def _lower_words(text: str) -> list[str]:
-    lower = text.lower()
-    if lower.isascii():
-        return lower.encode().translate(_LETTER_BYTES).decode().split()
-    return lower.translate(_LETTERS).split()
 
 
 def _tells_unspaced(text: str) -> bool:
