@@ -10,7 +10,7 @@ from time import monotonic
 from sparkgate.policy.checking.mail import ENDINGS
 from sparkgate.policy.checking.wording import words
 from sparkgate.policy.finding import Finding, Label, Overrun
-from sparkgate.policy.forms.outline import MEMBER
+from sparkgate.policy.forms.outline import run
 from sparkgate.policy.forms.view import View
 
 LABEL = Label(
@@ -25,8 +25,7 @@ LONG_CHARS = 30
 TURNS = 5
 """From letter to digit and back, in a shorter part: names of machines have fewer."""
 FEW_VOWELS = 0.25
-PART, LONG = MEMBER * MIN_CHARS, MEMBER * LONG_CHARS
-"""In the outline of words."""
+TOKEN, PART, LONG = run("tokens", MIN_CHARS), run("words", MIN_CHARS), run("words", LONG_CHARS)
 
 _HOST = re.compile(
     r"(?:://(?:[^\s/@?#]{0,256}@)?|\b(?:dig|nslookup|ping|curl|wget|resolve)\s+(?:-\S{1,20}\s+){0,4})"
@@ -62,7 +61,7 @@ class Hostnames:
 
     def find(self, view: View, deadline: float) -> list[Finding]:
         found: list[Finding] = []
-        if PART not in view.outlines["words"] or "." not in view.text:
+        if "." not in view.text or TOKEN not in view.outlines["tokens"] or PART not in view.outlines["words"]:
             return found
         text = view.text
         for host in _HOST.finditer(text):

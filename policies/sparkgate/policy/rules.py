@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,8 @@ import regex
 
 from sparkgate.policy.checks import Check, parse_check
 from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
-from sparkgate.policy.forms.outline import MEMBER, OUTLINES, RUNS
-from sparkgate.policy.forms.view import View, zeroed
+from sparkgate.policy.forms.outline import OPENED, OUTLINES, RUNS, run
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.literals import automaton
 from sparkgate.policy.samples import fill
 
@@ -42,11 +43,11 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One detector.
+    r"""One detector.
 
     `pattern` starts at its literal; a named group `value` narrows what is withheld to that group.
     `keywords` are lower-case literals, one of which must stand in the lower-cased text before the
-    pattern is tried at all; a digit in one stands for any. `outline` are (name of one, parts of which one
+    pattern is tried at all; `\d` in one stands for any digit. `outline` are (name of one, parts of which one
     stands in it wherever the pattern matches ASCII text): what lacks them is not searched, and with them
     there may be no keywords. A rule whose verdict is `allow` is a shield: pii and local findings that lie
     inside its match are dropped. `trusted` ones are shipped.
@@ -62,11 +63,30 @@ class Rule:
     replacement: str
     forms: Forms = "all"
     trusted: bool = False
-    outline: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
+    outline: tuple[tuple[str, tuple[str, ...]], ...] = ()
     checks: tuple[Check, ...] = ()
     check_names: tuple[str, ...] = ()
     leaks: tuple[str, ...] = field(default=(), repr=False)
     clean: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Rules that want one of the same keywords, in file order.
+
+    Attributes:
+        free: those without an outline.
+        probes: of the others, each part of the first outline, and its name.
+    """
+
+    rules: tuple[Rule, ...]
+    free: tuple[Rule, ...]
+    probes: tuple[tuple[str, str, Rule], ...]
+
+
+def _called(rules: Sequence[Rule]) -> Called:
+    probes = [(part, rule.outline[0][0], rule) for rule in rules if rule.outline for part in rule.outline[0][1]]
+    return Called(tuple(rules), tuple(rule for rule in rules if not rule.outline), tuple(probes))
 
 
 class Rulebook:
@@ -85,7 +105,8 @@ class Rulebook:
                 raise RuleError(f"the rules: two are called {rule.id!r}; rename one of them")
             seen.add(rule.id)
             for keyword in rule.keywords:
-                by_keyword.setdefault(zeroed(keyword), []).append(index)
+                for literal in _literals(keyword):
+                    by_keyword.setdefault(literal, []).append(index)
         self._always = frozenset(index for index, rule in enumerate(self.rules) if not rule.keywords)
         numbers: dict[tuple[int, ...], int] = {}
         number_of = {
@@ -94,21 +115,26 @@ class Rulebook:
         self._automaton: Any = automaton(number_of) if number_of else None
         self._wanted = tuple(map(frozenset, numbers))
         """Indices of the rules that want the same keywords, by the number that the automaton tells."""
-        self._rules_of: dict[frozenset[int], tuple[Rule, ...]] = {}
+        self._known: dict[frozenset[int], Called] = {}
 
     def candidates(self, view: View) -> Sequence[Rule]:
         """Rules whose keyword and outline stand in a form, in file order."""
         called = self._called(view)
-        return _fitting(called, view.outlines) if view.is_ascii else called
+        if not view.is_ascii:
+            return called.rules
+        outlines = view.outlines
+        begun = [rule for part, outline, rule in called.probes if part in outlines[outline]]
+        fitting = {rule.id for rule in begun if len(rule.outline) == 1 or _fits(rule, outlines)}
+        return [rule for rule in called.rules if not rule.outline or rule.id in fitting] if fitting else called.free
 
-    def _called(self, view: View) -> Sequence[Rule]:
+    def _called(self, view: View) -> Called:
         """Rules with a keyword in a form."""
-        numbers = frozenset([number for _, number in self._automaton.iter(view.called)] if self._wanted else ())
-        if (found := self._rules_of.get(numbers)) is None:
-            if len(self._rules_of) >= REMEMBERED:
-                self._rules_of.clear()
+        numbers = frozenset([number for _, number in self._automaton.iter(view.lower)] if self._automaton else [])
+        if (found := self._known.get(numbers)) is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
             wanted = self._always.union(*(self._wanted[one] for one in numbers))
-            self._rules_of[numbers] = found = tuple(self.rules[index] for index in sorted(wanted))
+            self._known[numbers] = found = _called([self.rules[index] for index in sorted(wanted)])
         return found
 
     def find(self, view: View, deadline: float) -> list[Finding]:
@@ -129,17 +155,18 @@ class Rulebook:
         ]
 
 
-def _fitting(rules: Iterable[Rule], outlines: Mapping[str, bytes]) -> list[Rule]:
-    """Those of which a part of each outline stands in ASCII text."""
-    fitting = []
-    for rule in rules:
-        for name, parts in rule.outline:
-            outline = outlines[name]
-            if parts[0] not in outline and (len(parts) == 1 or not any(map(outline.__contains__, parts))):
-                break
-        else:
-            fitting.append(rule)
-    return fitting
+def _literals(keyword: str) -> list[str]:
+    """A keyword with each digit that it stands for."""
+    return [keyword.replace(r"\d", digit) for digit in string.digits] if r"\d" in keyword else [keyword]
+
+
+def _fits(rule: Rule, outlines: Mapping[str, str]) -> bool:
+    """Whether a part of each of its outlines but the first stands in ASCII text."""
+    for name, parts in rule.outline[1:]:
+        outline = outlines[name]
+        if parts[0] not in outline and not any(map(outline.__contains__, parts[1:])):
+            return False
+    return True
 
 
 def matches(rule: Rule, text: str, deadline: float) -> list[Finding]:
@@ -232,7 +259,7 @@ def parse(table: Mapping[str, Any], where: str) -> Rule:
         forms=table.get("forms", "all"),
         checks=checks,
         check_names=tuple(table.get("checks", ())),
-        outline=tuple((name, _parts(value)) for name, value in table.get("outline", {}).items()),
+        outline=tuple((name, _parts(name, value)) for name, value in table.get("outline", {}).items()),
         leaks=tuple(fill(text) for text in table["leaks"]),
         clean=tuple(fill(text) for text in table["clean"]),
     )
@@ -274,22 +301,22 @@ def _check_outline(value: Any, name: str) -> None:
         return
     raise RuleError(
         f'{name}: outline is a table of texts in one of {", ".join(OUTLINES)}, as in {{ letters = "000-00-0000" }}, or'
-        f" lengths of runs in one of {', '.join(RUNS)}, as in {{ tokens = 28 }}"
+        f" lengths of runs in one of {', '.join([*RUNS, OPENED])}, as in {{ tokens = 28 }}"
     )
 
 
 def _is_outline(name: str, value: Any) -> bool:
     if type(value) is int:
-        return name in RUNS and value > 0
+        return name in (*RUNS, OPENED) and value > 0
     texts = value if isinstance(value, list) else [value]
     return name in OUTLINES and bool(texts) and all(isinstance(text, str) and text for text in texts)
 
 
-def _parts(value: int | str | list[str]) -> tuple[bytes, ...]:
+def _parts(name: str, value: int | str | list[str]) -> tuple[str, ...]:
     """What stands in an outline: a run of so many, a text, or one of several."""
     if isinstance(value, int):
-        return (MEMBER * value,)
-    return tuple(text.encode() for text in ([value] if isinstance(value, str) else value))
+        return (run(name, value),)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _complaints(missing: Sequence[str], unknown: Sequence[str]) -> Iterable[str]:

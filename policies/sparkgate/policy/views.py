@@ -7,6 +7,7 @@ and turned round. Their number is bounded, and so is their size: only folding ma
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ MAX_GROWTH, MORE_CHARS = 4, 4096
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
 _OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
-_OTHER = regex.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
+_OTHER = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 
 
 class Expanded(Exception):
@@ -188,7 +189,7 @@ def _layers(view: View, most: int) -> Iterator[View]:
 
 
 def _folded(raw: View) -> Iterator[View]:
-    if not _OTHER.search(raw.text):
+    if raw.is_ascii and (raw.text.isprintable() or not _OTHER.search(raw.text)):
         return
     normal = rewrite(raw, "normal", _normal(raw.text))
     if normal is not None:

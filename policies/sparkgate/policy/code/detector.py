@@ -140,8 +140,7 @@ class CodeDetector:
         text = view.text
         if "\n" in text or "@@ -" in text or "+++ " in text:
             yield DIFF, diffs(text, self._is_code, self._signs.prose.search)
-        if ":" in text or 'File "' in text:
-            yield FRAME, frames(text, self._signs)
+        yield FRAME, frames(view, self._signs)
         yield MARKED, marked(view, self._signs)
         if "\n" in text:
             yield CONFIG, configs(text, self._signs)
@@ -186,7 +185,7 @@ def line_score(body: str, table: Signs) -> tuple[str, int, bool] | None:
 
 
 def _is_dense(body: str) -> bool:
-    return len([word for word in STATEMENT if word in body]) > 1
+    return sum(map(body.__contains__, STATEMENT)) > 1
 
 
 def dense(line: str, table: Signs) -> list[Span]:

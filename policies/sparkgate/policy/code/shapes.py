@@ -12,7 +12,6 @@ from itertools import pairwise
 from sparkgate.policy.checks import own_path
 from sparkgate.policy.code.signs import Signs
 from sparkgate.policy.forms.view import View
-from sparkgate.policy.literals import any_of
 
 Span = tuple[int, int]
 
@@ -43,7 +42,6 @@ _MARK_WORDS = (
     "riservato", "vertrouwelijk", "dienst", "copyright", "©", "(c)", "property of", "vorbehalten", "usage interne",
     "diffuser", "weitergabe", "trade secret", "prohibited", "forbidden",
 )  # fmt: skip
-_has_a_mark = any_of(_MARK_WORDS)
 _COMMENTED = re.compile(r"\s*(?:#|//|/?\*|--|;|%|<!--|\"\"\")")
 
 _CONFIG_ROW = re.compile(
@@ -56,9 +54,10 @@ _VALUE = re.compile(
 )
 
 
-def frames(text: str, table: Signs) -> Iterator[Span]:
+def frames(view: View, table: Signs) -> Iterator[Span]:
     """Stack frames of own code, with the source line below or the function above; frames of packages stay."""
-    if ":" not in text and 'File "' not in text:
+    text, kinds = view.text, view.outlines["kinds"]
+    if view.is_ascii and "a:0" not in kinds and ":aaaa 0" not in kinds and 'File "' not in text:
         return
     if 'File "' in text:
         for frame in _PY_FRAME.finditer(text):
@@ -102,7 +101,7 @@ _FRAMES = (
 
 def marked(view: View, table: Signs) -> Iterator[Span]:
     """Header lines by which a firm marks its own, paragraph by paragraph; public licences stay."""
-    if not _has_a_mark(view.lower):
+    if not any(map(view.lower.__contains__, _MARK_WORDS)):
         return
     text = view.text
     for paragraph in _PARAGRAPH.finditer(text):
@@ -113,7 +112,7 @@ def marked(view: View, table: Signs) -> Iterator[Span]:
 
 
 def _mark_score(row: str, table: Signs) -> int:
-    if not _has_a_mark(row.lower()):
+    if not any(map(row.lower().__contains__, _MARK_WORDS)):
         return 0
     return max(0, sum(mark.weight for mark in table.marks if mark.pattern.search(row)))
 

@@ -10,7 +10,6 @@ from itertools import pairwise, product
 from sparkgate.policy.forms.numerals import may_be_said, said
 from sparkgate.policy.forms.outline import OUTLINES
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
-from sparkgate.policy.literals import any_of
 
 CONTEXT_CHARS = 80
 """On each side of a joint: what a rule wants to see beside a value."""
@@ -46,8 +45,8 @@ _PATH = re.compile(r"(?<![/:])(?:/[^\s/?#]+){2,}")
 _SEGMENT = re.compile(r"(?<=/)[^\s/?#]{4,}")
 _PLAIN = re.compile(r"[A-Za-z]?[a-z]*|[0-9]{1,6}")
 _CHUNK = re.compile(r"\S+")
-_SHAPE = re.compile(rb"[aA0_+/=-]{1,12}")
-_ODD = re.compile(rb"(?=\S*0)\S*[aA]|\S*a\S*A")
+_SHAPE = re.compile(r"[aA0_+/=-]{1,12}")
+_ODD = re.compile(r"(?=\S*0)\S*[aA]|\S*a\S*A")
 _GROUP = re.compile(r"[A-Za-z0-9_+/=-]{1,12}")
 _CHUNK_CHARS = 12
 _PART_CHARS = 20
@@ -92,7 +91,7 @@ def _singles(text: str) -> Iterator[Edit]:
 def _has_singles(view: View) -> bool:
     """Whether two characters stand alone beside each other."""
     solid = view.outlines["solid"]
-    if view.is_ascii and b" x x " not in solid and b"  " not in solid:
+    if view.is_ascii and " x x " not in solid and "  " not in solid:
         return False
     return _SINGLE.search(view.text) is not None
 
@@ -153,7 +152,7 @@ def _grouped(view: View) -> Iterator[View]:
 def _is_mixed(view: View) -> bool:
     """Whether letters and digits take turns so often as in odd groups: that is soon told, and most texts end here."""
     outline = view.outlines["kinds"]
-    return sum(map(outline.count, (b"a0", b"A0", b"0a", b"0A", b"aA"))) >= _CHUNKS
+    return sum(map(outline.count, ("a0", "A0", "0a", "0A", "aA"))) >= _CHUNKS
 
 
 def _between(
@@ -188,15 +187,18 @@ def _belongs(last: str, between: Sequence[str]) -> bool:
     return few and all(map(_GROUP.fullmatch, between))
 
 
-def _shapes(view: View) -> list[bytes]:
+def _shapes(view: View) -> list[str]:
     """The outline of each word."""
     if view.is_ascii:
         return view.outlines["kinds"].split()
-    return [word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"]) for word in view.text.split()]
+    return [
+        word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"]).decode("latin-1")
+        for word in view.text.split()
+    ]
 
 
 @lru_cache(maxsize=4096)
-def _is_odd(shape: bytes) -> bool:
+def _is_odd(shape: str) -> bool:
     """Of the outline of a short word that is none of a language: with letter and digit, or a capital within."""
     return _SHAPE.fullmatch(shape) is not None and _ODD.match(shape) is not None
 
@@ -251,14 +253,13 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Edit]]:
 other_blanks = _matches(_OTHER_BLANKS)
 OTHER_BLANKS = "other blanks"
 
-_has_a_prefix = any_of(_PREFIXES)
 JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edit]]]] = {
     "singles": (_has_singles, _singles),
     "wrapped": (lambda view: "\n" in view.text or "\\n" in view.text, _wrapped),
     OTHER_BLANKS: (lambda view: not view.text.isprintable() or not view.is_ascii, other_blanks),
     "values": (lambda view: "=" in view.text, _values),
     "components": (lambda view: "://" in view.text or "www." in view.text, _components),
-    "after a prefix": (lambda view: _has_a_prefix(view.text), _prefixed),
+    "after a prefix": (lambda view: any(map(view.text.__contains__, _PREFIXES)), _prefixed),
     "markup": (lambda view: "<" in view.text or "**" in view.text, _matches(_MARKUP)),
     "said": (may_be_said, said),
     "segments": (lambda view: view.text.count("/") > 1, _segments),

@@ -196,23 +196,12 @@ _HEX_RUN = re.compile("[0-9A-Fa-f]{16}")
 _BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
 
 
-def _listed(view: View) -> bool:
-    """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
-    outline = view.outlines["hex"]
-    if b"00 00" not in outline and b"00  00" not in outline and b"0x00" not in outline:
-        return False
-    outline = outline.replace(b"  ", b" ")
-    if b"0x00 0x00" in outline or b"0x000x00" in outline:
-        return True
-    return b" ".join([b"00"] * 8) in outline.replace(b"0x00", b"00").replace(b"000", b"00")
-
-
 def _dumped(view: View) -> bool:
-    return b"0000 0000" in (outline := view.outlines["hex"]) or b"0000  0000" in outline
+    return "0000 0000" in (outline := view.outlines["hex"]) or "0000  0000" in outline
 
 
 def _in_octets(view: View) -> bool:
-    return b"00000000" in view.outlines["hex"] and bool(_OCTETS.search(view.text))
+    return "00000000" in view.outlines["hex"] and bool(_OCTETS.search(view.text))
 
 
 IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
@@ -221,7 +210,7 @@ IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
     "escapes": (lambda view: "\\" in view.text or "%u" in view.text or "U+" in view.text, _escapes),
     "octal": (lambda view: "\\" in view.text, _octal),
     "quoted-printable": (lambda view: view.text.count("=") > 3, _quoted),
-    "hex-list": (_listed, _hex_list),
+    "hex-list": (lambda view: view.is_listed, _hex_list),
     "hex-dump": (_dumped, _dump),
     "bits": (_in_octets, _bits),
 }
@@ -229,7 +218,7 @@ IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
 IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
     "hex": (lambda view: _HEX_RUN.search(view.runs), _hex),
     "base32": (lambda view: _BASE32_RUN.search(view.runs), _base32),
-    "base64": (lambda view: view.runs, _base64),
+    "base64": (lambda view: view.runs and not view.runs.islower(), _base64),
     "base85": (lambda view: _BASE85.search(view.long_words), _base85),
 }
 """The same of those that stand in one word; whether they may be there is told from the longer words alone."""
@@ -237,7 +226,7 @@ IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
 
 def spelled(view: View) -> View | None:
     """The form with lists of decimal numbers read as characters: what is also a list of bytes is read as that first."""
-    return rewrite(view, "codes", _codes(view.text)) if _listed(view) else None
+    return rewrite(view, "codes", _codes(view.text)) if view.is_listed else None
 
 
 def unwrapped(view: View) -> View | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from sparkgate.policy.forms.outline import BLANKS, MEMBER, Outlines
+from sparkgate.policy.forms.outline import BLANKS, Outlines, run
 
 T = TypeVar("T")
 Edit = tuple[int, int, str]
@@ -18,17 +18,10 @@ Edit = tuple[int, int, str]
 WORD_CHARS = 10
 """Of the shortest word that an encoding is looked for in."""
 _RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
-_TOKEN = MEMBER * 16
+_TOKEN = run("tokens", 16)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
 _NO_SIGNS = (string.ascii_letters + string.digits + BLANKS).encode()
-_ZEROS = str.maketrans("123456789", "0" * 9)
-_ZERO_BYTES = bytes.maketrans(b"123456789", b"0" * 9)
-
-
-def zeroed(text: str) -> str:
-    """With every ASCII digit as 0."""
-    return text.encode().translate(_ZERO_BYTES).decode() if text.isascii() else text.translate(_ZEROS)
 
 
 class once(Generic[T]):
@@ -82,11 +75,6 @@ class View:
         return self.text.lower()
 
     @once
-    def called(self) -> str:
-        """In small letters, every digit as 0: what keywords are looked for in."""
-        return zeroed(self.lower)
-
-    @once
     def letters(self) -> list[str]:
         """The words in small letters; ASCII digits and signs stand between them."""
         if self.is_ascii:
@@ -112,6 +100,17 @@ class View:
     def runs(self) -> str:
         """What in them may be hexadecimal, base32 or base64, with blanks between."""
         return " ".join(_RUN.findall(self.long_words)) if _TOKEN in self.outlines["tokens"] else ""
+
+    @once
+    def is_listed(self) -> bool:
+        """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
+        outline = self.outlines["hex"]
+        if "00 00" not in outline and "00  00" not in outline and "0x00" not in outline:
+            return False
+        outline = outline.replace("  ", " ")
+        if "0x00 0x00" in outline or "0x000x00" in outline:
+            return True
+        return " ".join(["00"] * 8) in outline.replace("0x00", "00").replace("000", "00")
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Half-open indices in this form → the span of the text as it was given."""

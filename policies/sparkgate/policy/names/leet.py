@@ -59,7 +59,7 @@ class Leet:
 
     def readings(self, text: str) -> Iterator[str]:
         """Texts of the same length with letters for signs; none for a text without a likely word."""
-        if not (STAR in text or self._has_a_part(text)) or not self._has_parts or not _SIGN.search(text):
+        if not self._has_parts or not (STAR in text or self._has_a_part(text)) or not _SIGN.search(text):
             return
         mixed = " ".join([word for word in text.split() if not (word.isalpha() or _LEET.isdisjoint(word))])
         if not self._is_likely(mixed):
