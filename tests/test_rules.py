@@ -214,10 +214,10 @@ def test_a_rule_without_its_keyword_in_the_text_is_not_tried() -> None:
     assert [rule.id for rule in book.candidates(View("raw", "OTHER zorp_abcdefgh"))] == ["zorp"]
 
 
-def test_a_digit_of_a_keyword_stands_for_any() -> None:
-    book = Rulebook([parse(TABLE | {"keywords": ["v1."]}, "x.toml")])
-    assert book.candidates(View("raw", "V2. zorp")) and not book.candidates(View("raw", "v. zorp"))
-    assert book.candidates(View("raw", "ü v2. zorp"))
+def test_a_keyword_with_a_digit_in_it_is_any_of_ten() -> None:
+    book = Rulebook([parse(TABLE | {"keywords": [r"v\d."]}, "x.toml")])
+    for text, tried in {"V2. zorp": 1, "v. zorp": 0, "vd. zorp": 0, "ü v9. zorp": 1}.items():
+        assert len(book.candidates(View("raw", text))) == tried, text
 
 
 def test_a_rule_with_an_outline_needs_no_keyword_and_is_tried_where_that_outline_is() -> None:

@@ -10,7 +10,7 @@ from time import monotonic
 from sparkgate.policy.checking.mail import ENDINGS
 from sparkgate.policy.checking.wording import words
 from sparkgate.policy.finding import Finding, Label, Overrun
-from sparkgate.policy.forms.outline import run
+from sparkgate.policy.forms.outline import in_a_row
 from sparkgate.policy.forms.view import View
 
 LABEL = Label(
@@ -25,7 +25,7 @@ LONG_CHARS = 30
 TURNS = 5
 """From letter to digit and back, in a shorter part: names of machines have fewer."""
 FEW_VOWELS = 0.25
-TOKEN, PART, LONG = run("tokens", MIN_CHARS), run("words", MIN_CHARS), run("words", LONG_CHARS)
+TOKEN, PART, LONG = in_a_row("tokens", MIN_CHARS), in_a_row("words", MIN_CHARS), in_a_row("words", LONG_CHARS)
 
 _HOST = re.compile(
     r"(?:://(?:[^\s/@?#]{0,256}@)?|\b(?:dig|nslookup|ping|curl|wget|resolve)\s+(?:-\S{1,20}\s+){0,4})"

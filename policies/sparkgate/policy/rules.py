@@ -15,9 +15,9 @@ import regex
 
 from sparkgate.policy.checks import Check, parse_check
 from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
-from sparkgate.policy.forms.outline import OPENED, OUTLINES, RUNS, run
+from sparkgate.policy.forms.outline import OPENED, OUTLINES, RUNS, in_a_row
 from sparkgate.policy.forms.view import View
-from sparkgate.policy.literals import automaton
+from sparkgate.policy.literals import Literals
 from sparkgate.policy.samples import fill
 
 SHIPPED = Path(__file__).parent / "rules"
@@ -90,7 +90,7 @@ def _called(rules: Sequence[Rule]) -> Called:
 
 
 class Rulebook:
-    """All rules behind one keyword automaton.
+    """All rules, behind one look for all keywords.
 
     Raises:
         RuleError: two rules share an id.
@@ -109,12 +109,11 @@ class Rulebook:
                     by_keyword.setdefault(literal, []).append(index)
         self._always = frozenset(index for index, rule in enumerate(self.rules) if not rule.keywords)
         numbers: dict[tuple[int, ...], int] = {}
-        number_of = {
-            keyword: numbers.setdefault(tuple(indices), len(numbers)) for keyword, indices in by_keyword.items()
-        }
-        self._automaton: Any = automaton(number_of) if number_of else None
+        self._keywords = Literals(
+            {keyword: numbers.setdefault(tuple(indices), len(numbers)) for keyword, indices in by_keyword.items()}
+        )
         self._wanted = tuple(map(frozenset, numbers))
-        """Indices of the rules that want the same keywords, by the number that the automaton tells."""
+        """Indices of the rules that want the same keywords, by the number that a keyword has."""
         self._known: dict[frozenset[int], Called] = {}
 
     def candidates(self, view: View) -> Sequence[Rule]:
@@ -129,7 +128,7 @@ class Rulebook:
 
     def _called(self, view: View) -> Called:
         """Rules with a keyword in a form."""
-        numbers = frozenset([number for _, number in self._automaton.iter(view.lower)] if self._automaton else [])
+        numbers = frozenset(self._keywords.values(view.lower))
         if (found := self._known.get(numbers)) is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
@@ -315,7 +314,7 @@ def _is_outline(name: str, value: Any) -> bool:
 def _parts(name: str, value: int | str | list[str]) -> tuple[str, ...]:
     """What stands in an outline: a run of so many, a text, or one of several."""
     if isinstance(value, int):
-        return (run(name, value),)
+        return (in_a_row(name, value),)
     return (value,) if isinstance(value, str) else tuple(value)
 
 

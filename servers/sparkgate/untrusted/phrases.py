@@ -15,9 +15,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-import ahocorasick
 import regex
 
+from sparkgate.policy.literals import Literals
 from sparkgate.policy.rules import RuleError, read_tables
 
 SHIPPED = Path(__file__).parent / "phrases"
@@ -60,7 +60,7 @@ class Hit:
 
 
 class Phrasebook:
-    """All rules behind one keyword automaton."""
+    """All rules, behind one look for all keywords."""
 
     def __init__(self, phrases: Sequence[Phrase]) -> None:
         self.phrases = tuple(phrases)
@@ -68,10 +68,7 @@ class Phrasebook:
         for index, phrase in enumerate(self.phrases):
             for keyword in phrase.keywords:
                 wanted.setdefault(keyword, []).append(index)
-        self._automaton = ahocorasick.Automaton()
-        for keyword, indices in wanted.items():
-            self._automaton.add_word(keyword, tuple(indices))
-        self._automaton.make_automaton()
+        self._keywords = Literals({keyword: tuple(indices) for keyword, indices in wanted.items()})
 
     def find(self, text: str, deadline: float) -> Iterator[Hit]:
         """Every phrase in a text that was made plain.
@@ -80,9 +77,9 @@ class Phrasebook:
             TimeoutError: `deadline` (time.monotonic seconds) passed before the last one.
         """
         windows: dict[int, list[list[int]]] = {}
-        for place, indices in self._automaton.iter(text):
+        for end, indices in self._keywords.places(text):
             for index in indices:
-                _widen(windows.setdefault(index, []), max(0, place - BEFORE_CHARS), place + AFTER_CHARS)
+                _widen(windows.setdefault(index, []), max(0, end - 1 - BEFORE_CHARS), end - 1 + AFTER_CHARS)
         for index, spans in sorted(windows.items()):
             for start, end in spans:
                 yield from _matches(self.phrases[index], text, start, end, deadline)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from sparkgate.policy.checks import own_path
 from sparkgate.policy.code.signs import Signs
 from sparkgate.policy.forms.view import View
+from sparkgate.policy.literals import any_of
 
 Span = tuple[int, int]
 
@@ -42,6 +43,7 @@ _MARK_WORDS = (
     "riservato", "vertrouwelijk", "dienst", "copyright", "©", "(c)", "property of", "vorbehalten", "usage interne",
     "diffuser", "weitergabe", "trade secret", "prohibited", "forbidden",
 )  # fmt: skip
+_has_a_mark = any_of(_MARK_WORDS)
 _COMMENTED = re.compile(r"\s*(?:#|//|/?\*|--|;|%|<!--|\"\"\")")
 
 _CONFIG_ROW = re.compile(
@@ -101,7 +103,7 @@ _FRAMES = (
 
 def marked(view: View, table: Signs) -> Iterator[Span]:
     """Header lines by which a firm marks its own, paragraph by paragraph; public licences stay."""
-    if not any(map(view.lower.__contains__, _MARK_WORDS)):
+    if not _has_a_mark(view.lower):
         return
     text = view.text
     for paragraph in _PARAGRAPH.finditer(text):
@@ -112,7 +114,7 @@ def marked(view: View, table: Signs) -> Iterator[Span]:
 
 
 def _mark_score(row: str, table: Signs) -> int:
-    if not any(map(row.lower().__contains__, _MARK_WORDS)):
+    if not _has_a_mark(row.lower()):
         return 0
     return max(0, sum(mark.weight for mark in table.marks if mark.pattern.search(row)))
 

@@ -10,6 +10,7 @@ from itertools import pairwise, product
 from sparkgate.policy.forms.numerals import may_be_said, said
 from sparkgate.policy.forms.outline import OUTLINES
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
+from sparkgate.policy.literals import any_of
 
 CONTEXT_CHARS = 80
 """On each side of a joint: what a rule wants to see beside a value."""
@@ -253,13 +254,14 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Edit]]:
 other_blanks = _matches(_OTHER_BLANKS)
 OTHER_BLANKS = "other blanks"
 
+_has_a_prefix = any_of(_PREFIXES)
 JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edit]]]] = {
     "singles": (_has_singles, _singles),
     "wrapped": (lambda view: "\n" in view.text or "\\n" in view.text, _wrapped),
     OTHER_BLANKS: (lambda view: not view.text.isprintable() or not view.is_ascii, other_blanks),
     "values": (lambda view: "=" in view.text, _values),
     "components": (lambda view: "://" in view.text or "www." in view.text, _components),
-    "after a prefix": (lambda view: any(map(view.text.__contains__, _PREFIXES)), _prefixed),
+    "after a prefix": (lambda view: _has_a_prefix(view.text), _prefixed),
     "markup": (lambda view: "<" in view.text or "**" in view.text, _matches(_MARKUP)),
     "said": (may_be_said, said),
     "segments": (lambda view: view.text.count("/") > 1, _segments),
@@ -277,6 +279,9 @@ MAX_SIGNS = 8
 
 def _between_parts(view: View) -> list[str]:
     """Signs that stand between the parts of a word, once, and doubled where they are."""
+    kinds = view.outlines["kinds"]
+    if view.is_ascii and "0" not in kinds and "A" not in kinds and "@" not in kinds:
+        return []  # nothing uneven, which is all that is put together
     looks = [_thrice()] if not view.is_ascii else [_thrice(sign) for sign in _repeated(view)]
     found = {match[1] for patterns in looks for pattern in patterns for match in pattern.finditer(view.text)}
     once = {one[0] for one in found}

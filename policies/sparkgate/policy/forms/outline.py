@@ -33,6 +33,7 @@ _KINDS = _table({"0": DIGITS, "a": SMALL, "A": CAPITALS, " ": BLANKS})
 OUTLINES: Mapping[str, bytes] = {
     "kinds": _KINDS,
     "numerals": _KINDS,
+    "zeros": _table({"1": "123456789", "a": LETTERS, " ": BLANKS}),
     "letters": _table({"0": DIGITS, "a": LETTERS, " ": BLANKS}),
     "hex": _table({"0": HEX, " ": " :,;.\n-"}, "x"),
     "colons": _table({"0": HEX, ":": ":"}, "x"),
@@ -49,7 +50,7 @@ SQUEEZED: Mapping[str, str] = {"numerals": "00"}
 """What becomes one character, twice over: up to four digits are one then."""
 
 
-def run(outline: str, size: int) -> str:
+def in_a_row(outline: str, size: int) -> str:
     """So many characters in a row, in one of `RUNS` or `OPENED`."""
     return (" " if outline == OPENED else "") + MEMBER * size
 

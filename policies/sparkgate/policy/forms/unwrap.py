@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from sparkgate.policy.forms.outline import in_a_row
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
 Gate = Callable[[View], object]
@@ -192,12 +193,25 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
 
 
 _OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}")
-_HEX_RUN = re.compile("[0-9A-Fa-f]{16}")
+_SIXTEEN = 16 * "0"
+_LONG_WORD = in_a_row("words", 16)
+_BASE85_SIGNS = frozenset(b"!#$%&()*;<>?@^`{|}~")
 _BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
 
 
 def _dumped(view: View) -> bool:
-    return "0000 0000" in (outline := view.outlines["hex"]) or "0000  0000" in outline
+    outline = view.outlines["hex"]
+    if "0000 0000" not in outline and "0000  0000" not in outline:
+        return False
+    return "0000 0000 0000" in outline.replace("  ", " ")
+
+
+def _in_base32(view: View) -> bool:
+    return bool(view.runs) and _LONG_WORD in view.outlines["words"] and bool(_BASE32_RUN.search(view.runs))
+
+
+def _in_base85(view: View) -> bool:
+    return not _BASE85_SIGNS.isdisjoint(view.signs) and bool(_BASE85.search(view.long_words))
 
 
 def _in_octets(view: View) -> bool:
@@ -216,10 +230,10 @@ IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
 }
 """Name → (whether it may be there at all, what takes it off)."""
 IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
-    "hex": (lambda view: _HEX_RUN.search(view.runs), _hex),
-    "base32": (lambda view: _BASE32_RUN.search(view.runs), _base32),
+    "hex": (lambda view: _SIXTEEN in view.outlines["hex"], _hex),
+    "base32": (_in_base32, _base32),
     "base64": (lambda view: view.runs and not view.runs.islower(), _base64),
-    "base85": (lambda view: _BASE85.search(view.long_words), _base85),
+    "base85": (_in_base85, _base85),
 }
 """The same of those that stand in one word; whether they may be there is told from the longer words alone."""
 

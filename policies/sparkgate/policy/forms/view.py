@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from sparkgate.policy.forms.outline import BLANKS, Outlines, run
+from sparkgate.policy.forms.outline import BLANKS, Outlines, in_a_row
 
 T = TypeVar("T")
 Edit = tuple[int, int, str]
@@ -18,7 +18,7 @@ Edit = tuple[int, int, str]
 WORD_CHARS = 10
 """Of the shortest word that an encoding is looked for in."""
 _RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
-_TOKEN = run("tokens", 16)
+_TOKEN = in_a_row("tokens", 16)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
 _NO_SIGNS = (string.ascii_letters + string.digits + BLANKS).encode()

@@ -1,4 +1,4 @@
-"""Names to look up in one pass: exact spellings behind an automaton, misspelt ones behind their deletions.
+"""Names to look up in one pass: exact spellings all together, misspelt ones behind their deletions.
 
 One edit away from a key means: what one deletion leaves of the word is what at most one deletion leaves of the key,
 so a few dictionary look-ups per word find all keys, however many there are.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sparkgate.policy.literals import any_of, automaton
+from sparkgate.policy.literals import Literals, any_of
 from sparkgate.policy.names.fold import unspaced
 from sparkgate.policy.names.parse import Key, Name, keys
 from sparkgate.policy.names.words import CONNECTORS, is_common
@@ -45,8 +45,7 @@ class Index:
         known = {key for name in names for key in keys(name)}
         exact = _grouped((key.text, key) for key in known)
         self.short = {text: found for text, found in exact.items() if all(map(_is_short, found))}
-        longer = {text: found for text, found in exact.items() if text not in self.short}
-        self._automaton = automaton(longer) if longer else None
+        self._exact = Literals({text: found for text, found in exact.items() if text not in self.short})
         self.misspelt = Misspelt(names)
         self.pairs = Pairs(names)
         whole = (f" {text} " for text in (*self.short, *self.pairs.parts))
@@ -54,7 +53,7 @@ class Index:
 
     def exact(self, joined: str) -> list[tuple[int, tuple[Key, ...]]]:
         """(index of the last letter, keys) wherever keys stand in a text without separators."""
-        return list(self._automaton.iter(joined)) if self._automaton else []
+        return [(end - 1, found) for end, found in self._exact.places(joined)]
 
     def suspects(self, readings: Sequence[str], tick: Tick) -> bool:
         """Whether a look at each word with its place can find anything: short and misspelt names."""
