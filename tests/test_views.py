@@ -366,3 +366,16 @@ def test_bytes_of_which_some_are_marked_are_read_as_bytes() -> None:
     data = TOKENS["gitlab"].encode()
     text = " ".join(f"0x{byte:02x}" if place % 2 else f"{byte:02x}" for place, byte in enumerate(data))
     assert POLICY.judge(f"decode {text}").verdict == "block"
+
+
+@pytest.mark.parametrize("name", ["apart by signs", "escaped beside words", "joined lines"])
+def test_what_is_put_together_is_seen_also_far_from_an_encoding_in_a_long_text(name: str) -> None:
+    filler = "the scheduler keeps a batch of requests and gives each of them a slot in turn. " * 30
+    token = TOKENS["tavily"]
+    hidden = {
+        "apart by signs": "-".join(token[at : at + 4] for at in range(0, len(token), 4)),
+        "escaped beside words": "".join(f"%{ord(one):02x}" for one in token),
+        "joined lines": f"{token[:20]}\n{token[20:]}",
+    }[name]
+    for text in (f"{filler} see%20this {filler} {hidden} {filler}", f"{hidden} {filler} see%20this {filler}"):
+        assert POLICY.judge(text).verdict == "block"

@@ -27,6 +27,7 @@ LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
 LONG_CHARS = 2000
 """Of a longer text with an encoding taken off, only what lies near that is looked at again."""
+NEAR = "near"
 MAX_GROWTH, MORE_CHARS = 4, 4096
 """A form may be so many times as long as the text, and so much longer."""
 
@@ -122,7 +123,7 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
         base = view
     last = base
     for view in _layers(base, LAYERS):
-        yield _where_changed(view, last)
+        yield view
         last = view
         for folded in _folded(view):
             yield _where_changed(folded, last)
@@ -139,10 +140,9 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
 
 def _apart(base: View, last: View) -> Iterator[View]:
     """Forms in which something was put together, turned or spelled out, without and with encodings taken off."""
-    decoded = _where_changed(last, base) if last is not base else base
-    for whole in (base, decoded) if decoded is not last else (last,):
+    for whole in (base, last) if _is_narrowed(last) else (last,):
         yield from joined(whole)
-    for whole in dict.fromkeys((base, decoded)):
+    for whole in dict.fromkeys((base, last)):
         yield from turned(whole)
         if codes := spelled(whole):
             yield codes
@@ -162,6 +162,13 @@ def _inside(view: View) -> Iterator[View]:
             yield from _layers(again, LAYERS_INSIDE)
 
 
+def _is_narrowed(view: View) -> bool:
+    at: View | None = view
+    while at is not None and at.name != NEAR:
+        at = at.of
+    return at is not None
+
+
 def _where_changed(view: View, before: View) -> View:
     """All of a short form; of a long one what lies near the places that one step has changed."""
     return _changed(view, before) if len(view.text) > LONG_CHARS else view
@@ -174,7 +181,7 @@ def _changed(view: View, before: View) -> View:
     places = [(at, same) for at, (_, _, same) in zip(view.begins, view.pieces, strict=True)]
     ends = [at for at, _ in places[1:]] + [len(view.text)]
     edits = [(at, end, view.text[at:end]) for (at, same), end in zip(places, ends, strict=True) if not same]
-    return rewrite(view, "near", near(edits, view.text)) or view
+    return rewrite(view, NEAR, near(edits, view.text)) or view
 
 
 def _layers(view: View, most: int) -> Iterator[View]:
@@ -183,7 +190,7 @@ def _layers(view: View, most: int) -> Iterator[View]:
         inner = unwrapped(view)
         if inner is None:
             return
-        yield (view := inner)
+        yield (view := _where_changed(inner, view))
     if most == LAYERS and unwrapped(view) is not None:
         raise Expanded
 

@@ -46,7 +46,7 @@ OUTLINES: Mapping[str, bytes] = {
 character."""
 LEFT_OUT: Mapping[str, bytes] = {"digits": b" .()/+-"}
 """Characters that are not in it, so that a number is one run however it is grouped."""
-SQUEEZED: Mapping[str, str] = {"numerals": "00"}
+SQUEEZED: Mapping[str, str] = {"numerals": "00", "hex": "  "}
 """What becomes one character, twice over: up to four digits are one then."""
 
 
@@ -64,7 +64,7 @@ class Outlines(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         made = self._raw.translate(OUTLINES[name], LEFT_OUT.get(name, b"")).decode("latin-1")
-        if twice := SQUEEZED.get(name):
+        if (twice := SQUEEZED.get(name)) and twice in made:
             made = made.replace(twice, twice[:1]).replace(twice, twice[:1])
         self[name] = made
         return made

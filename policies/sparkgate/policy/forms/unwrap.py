@@ -200,10 +200,7 @@ _BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
 
 
 def _dumped(view: View) -> bool:
-    outline = view.outlines["hex"]
-    if "0000 0000" not in outline and "0000  0000" not in outline:
-        return False
-    return "0000 0000 0000" in outline.replace("  ", " ")
+    return "0000 0000 0000" in view.outlines["hex"]
 
 
 def _in_base32(view: View) -> bool:

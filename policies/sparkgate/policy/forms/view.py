@@ -105,12 +105,13 @@ class View:
     def is_listed(self) -> bool:
         """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
         outline = self.outlines["hex"]
-        if "00 00" not in outline and "00  00" not in outline and "0x00" not in outline:
+        if "0x00" in outline:
+            if "0x00 0x00" in outline or "0x000x00" in outline:
+                return True
+            outline = outline.replace("0x00", "00")
+        if "00 00 00" not in outline and "00 000 00" not in outline:
             return False
-        outline = outline.replace("  ", " ")
-        if "0x00 0x00" in outline or "0x000x00" in outline:
-            return True
-        return " ".join(["00"] * 8) in outline.replace("0x00", "00").replace("000", "00")
+        return " ".join(["00"] * 8) in outline.replace("000", "00")
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Half-open indices in this form → the span of the text as it was given."""
