@@ -163,7 +163,7 @@ def _fits(rule: Rule, outlines: Mapping[str, str]) -> bool:
     """Whether a part of each of its outlines but the first stands in ASCII text."""
     for name, parts in rule.outline[1:]:
         outline = outlines[name]
-        if parts[0] not in outline and not any(map(outline.__contains__, parts[1:])):
+        if parts[0] not in outline and (len(parts) == 1 or not any(map(outline.__contains__, parts))):
             return False
     return True
 

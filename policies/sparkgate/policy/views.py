@@ -142,7 +142,7 @@ def _apart(base: View, last: View) -> Iterator[View]:
     """Forms in which something was put together, turned or spelled out, without and with encodings taken off."""
     for whole in (base, last) if _is_narrowed(last) else (last,):
         yield from joined(whole)
-    for whole in dict.fromkeys((base, last)):
+    for whole in (base,) if last is base else (base, last):
         yield from turned(whole)
         if codes := spelled(whole):
             yield codes
@@ -196,7 +196,7 @@ def _layers(view: View, most: int) -> Iterator[View]:
 
 
 def _folded(raw: View) -> Iterator[View]:
-    if raw.is_ascii and (raw.text.isprintable() or not _OTHER.search(raw.text)):
+    if raw.is_ascii and (raw.is_printable or not _OTHER.search(raw.text)):
         return
     normal = rewrite(raw, "normal", _normal(raw.text))
     if normal is not None:

@@ -28,6 +28,8 @@ PHONE_STEMS = words(
     llám звон 전화 휴대폰"""
 )
 """One of these stands in whatever `PHONE_WORD` finds."""
+LEAST = 7
+"""Digits of a number."""
 FICTION = re.compile(r"555[ .-]?01\d\d")
 
 
@@ -39,11 +41,13 @@ def phone_abroad(value: str, _text: str, _start: int) -> bool:
 
 def phone_here(value: str, _text: str, _start: int) -> bool:
     """A number without calling code: grouped, or of the length and first digits such numbers have."""
+    if len(value) < LEAST:
+        return False
     groups = re.findall(r"\d+", re.sub(r"^8[ -]?(?=\()", "", value))
     if len(groups) == 1:
         return bool(re.fullmatch(r"0\d{8,11}|[2-9]\d{9}|1[3-9]\d{9}", groups[0]))
     date = re.match(r"\d{4}[-./]\d\d[-./]\d\d", value)
-    return 7 <= sum(map(len, groups)) <= 13 and min(map(len, groups)) >= 2 and not date
+    return LEAST <= sum(map(len, groups)) <= 13 and min(map(len, groups)) >= 2 and not date
 
 
 def phone_word(_value: str, text: str, start: int) -> bool:

@@ -146,7 +146,7 @@ def slug(value: str) -> bool:
 
 def dense(value: str) -> bool:
     """Lower case, upper case and digits all occur."""
-    return any(c.islower() for c in value) and any(c.isupper() for c in value) and any(c.isdigit() for c in value)
+    return any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
 
 
 def scrambled(value: str) -> bool:
@@ -168,7 +168,7 @@ def wordy(value: str) -> bool:
 
 def random(value: str) -> bool:
     """No person wrote it: every kind of character, much entropy, and the kinds change often. Digests are not meant."""
-    if slug(value) or not dense(value) or PUBLIC_WORD.match(value) or entropy_bits(value) < 3.9:
+    if not dense(value) or slug(value) or PUBLIC_WORD.match(value) or entropy_bits(value) < 3.9:
         return False
     kinds = [c.isdecimal() * 2 + c.isupper() for c in value if c.isalnum()]
     changes = sum(one != other for one, other in pairwise(kinds))

@@ -73,23 +73,19 @@ _CLOSER = re.compile(r"[\[\](){}<>;,:\s]+(?:\w{0,3})[\[\](){}<>;,\s]*$|(?:end|fi
 _COMMAND = re.compile(r"[a-z_/.][\w./-]*(?: [\w./\"'=:$@{}*,+\\|<>&-]+){0,9}$")
 _MARKER = re.compile(r"\s*[\^~]+\s*$")
 _PACKAGE_FRAME = re.compile(r'\s*File "|\s*at [\w$.<]')
-STATEMENT = (
+STATEMENT_WORDS = ("return ", "def ", "SELECT ", "select ", "CREATE ")
+STATEMENT_SIGNS = (
     " = ",
     "; ",
     ";}",
     ") {",
     "){",
     "=> ",
-    "return ",
-    "def ",
-    "SELECT ",
-    "select ",
-    "CREATE ",
     "+= ",
     " { ",
     ":= ",
 )
-"""A line with code in it has two of these."""
+"""A line with code in it has two of these, and each of the latter has one of `;={`."""
 
 
 @dataclass(slots=True)
@@ -124,7 +120,7 @@ class CodeDetector:
         """
         text = view.text
         found: list[Finding] = []
-        if _is_dense(text) or not text.isprintable() or "\\" in text:
+        if not view.is_printable or _is_dense(text) or "\\" in text:
             lines = rows(text)
             found += [Finding(CODE, *span) for span in self._blocks(lines, deadline)] if len(lines) > 1 else []
             found += [Finding(CODE, *span) for span in self._inline(lines, found, deadline)]
@@ -185,7 +181,10 @@ def line_score(body: str, table: Signs) -> tuple[str, int, bool] | None:
 
 
 def _is_dense(body: str) -> bool:
-    return sum(map(body.__contains__, STATEMENT)) > 1
+    found = sum(map(body.__contains__, STATEMENT_WORDS))
+    if "=" in body or ";" in body or "{" in body:
+        found += sum(map(body.__contains__, STATEMENT_SIGNS))
+    return found > 1
 
 
 def dense(line: str, table: Signs) -> list[Span]:

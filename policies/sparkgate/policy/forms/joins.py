@@ -193,7 +193,7 @@ def _shapes(view: View) -> list[str]:
     if view.is_ascii:
         return view.outlines["kinds"].split()
     return [
-        word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"]).decode("latin-1")
+        word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"].table).decode("latin-1")
         for word in view.text.split()
     ]
 
@@ -258,7 +258,7 @@ _has_a_prefix = any_of(_PREFIXES)
 JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edit]]]] = {
     "singles": (_has_singles, _singles),
     "wrapped": (lambda view: "\n" in view.text or "\\n" in view.text, _wrapped),
-    OTHER_BLANKS: (lambda view: not view.text.isprintable() or not view.is_ascii, other_blanks),
+    OTHER_BLANKS: (lambda view: not (view.is_printable and view.is_ascii), other_blanks),
     "values": (lambda view: "=" in view.text, _values),
     "components": (lambda view: "://" in view.text or "www." in view.text, _components),
     "after a prefix": (lambda view: _has_a_prefix(view.text), _prefixed),
@@ -305,10 +305,10 @@ def joined(view: View) -> Iterator[View]:
     """One form for each way in which words were taken apart."""
     text = view.text
     for name, (possible, edits) in JOINS.items():
-        if possible(view) and (form := rewrite(view, name, near(edits(text), text))):
+        if possible(view) and (found := [*edits(text)]) and (form := rewrite(view, name, near(found, text))):
             yield form
     for sign in _between_parts(view):
-        if form := rewrite(view, APART, near(_signs(text, sign), text)):
+        if (found := [*_signs(text, sign)]) and (form := rewrite(view, APART, near(found, text))):
             yield form
     yield from _grouped(view)
 

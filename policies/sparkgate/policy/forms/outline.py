@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 DIGITS, SMALL, CAPITALS = string.digits, string.ascii_lowercase, string.ascii_uppercase
 LETTERS, HEX = string.ascii_letters, string.hexdigits
@@ -19,10 +20,24 @@ def _table(kinds: Mapping[str, str], rest: str = "") -> bytes:
     return bytes(ord(letters.get(chr(code), rest or chr(code))) for code in range(256))
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How one is made. Of ASCII text a byte is a character.
+
+    Attributes:
+        table: what each byte becomes (bytes.translate).
+        left_out: bytes that are not in it, so that a number is one run however it is grouped.
+        twice: two characters that become one, twice over: up to four are one then.
+    """
+
+    table: bytes
+    left_out: bytes = b""
+    twice: str = ""
+
+
 MEMBER = "a"
 RUNS: Mapping[str, str] = {
     "digits": DIGITS,
-    "spaced": f"{DIGITS} ",
     "words": f"{LETTERS}{DIGITS}",
     "tokens": f"{LETTERS}{DIGITS}_+/-",
 }
@@ -30,24 +45,20 @@ RUNS: Mapping[str, str] = {
 OPENED = "opened"
 """As tokens, but only white space, a quote, a bracket and a comma are blanks: a run opens behind one."""
 _KINDS = _table({"0": DIGITS, "a": SMALL, "A": CAPITALS, " ": BLANKS})
-OUTLINES: Mapping[str, bytes] = {
-    "kinds": _KINDS,
-    "numerals": _KINDS,
-    "zeros": _table({"1": "123456789", "a": LETTERS, " ": BLANKS}),
-    "letters": _table({"0": DIGITS, "a": LETTERS, " ": BLANKS}),
-    "hex": _table({"0": HEX, " ": " :,;.\n-"}, "x"),
-    "colons": _table({"0": HEX, ":": ":"}, "x"),
-    "solid": _table({" ": BLANKS}, "x"),
-    OPENED: _table({MEMBER: RUNS["tokens"], " ": " \n\t\"'`(,"}, "x"),
-    "names": _table({MEMBER: f"{LETTERS}{DIGITS}_-", ".": "."}, " "),
-    **{name: _table({MEMBER: members}, " ") for name, members in RUNS.items()},
+OUTLINES: Mapping[str, Outline] = {
+    "kinds": Outline(_KINDS),
+    "numerals": Outline(_KINDS, twice="00"),
+    "zeros": Outline(_table({"1": "123456789", "a": LETTERS, " ": BLANKS})),
+    "letters": Outline(_table({"0": DIGITS, "a": LETTERS, " ": BLANKS})),
+    "hex": Outline(_table({"0": HEX, " ": " :,;.\n-"}, "x"), twice="  "),
+    "colons": Outline(_table({"0": HEX, ":": ":"}, "x")),
+    "solid": Outline(_table({" ": BLANKS}, "x")),
+    "names": Outline(_table({MEMBER: f"{LETTERS}{DIGITS}_-", ".": "."}, " ")),
+    OPENED: Outline(_table({MEMBER: RUNS["tokens"], " ": " \n\t\"'`(,"}, "x")),
+    "digits": Outline(_table({MEMBER: DIGITS}, " "), left_out=b" .()/+-"),
+    "words": Outline(_table({MEMBER: RUNS["words"]}, " ")),
+    "tokens": Outline(_table({MEMBER: RUNS["tokens"]}, " ")),
 }
-"""Name → what each byte of the text becomes (bytes.translate), and a blank in front. Of ASCII text a byte is a
-character."""
-LEFT_OUT: Mapping[str, bytes] = {"digits": b" .()/+-"}
-"""Characters that are not in it, so that a number is one run however it is grouped."""
-SQUEEZED: Mapping[str, str] = {"numerals": "00", "hex": "  "}
-"""What becomes one character, twice over: up to four digits are one then."""
 
 
 def in_a_row(outline: str, size: int) -> str:
@@ -56,15 +67,16 @@ def in_a_row(outline: str, size: int) -> str:
 
 
 class Outlines(dict[str, str]):
-    """Those of one text (UTF-8), each made when it is asked for first."""
+    """Those of one text (UTF-8), each made when it is asked for first, and with a blank in front."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__()
         self._raw = b" " + raw
 
     def __missing__(self, name: str) -> str:
-        made = self._raw.translate(OUTLINES[name], LEFT_OUT.get(name, b"")).decode("latin-1")
-        if (twice := SQUEEZED.get(name)) and twice in made:
-            made = made.replace(twice, twice[:1]).replace(twice, twice[:1])
+        outline = OUTLINES[name]
+        made = self._raw.translate(outline.table, outline.left_out).decode("latin-1")
+        if outline.twice and outline.twice in made:
+            made = made.replace(outline.twice, outline.twice[0]).replace(outline.twice, outline.twice[0])
         self[name] = made
         return made

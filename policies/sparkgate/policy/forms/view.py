@@ -70,6 +70,11 @@ class View:
         return self.text.isascii()
 
     @once
+    def is_printable(self) -> bool:
+        """Without ends of lines, tabs and what nobody sees."""
+        return self.text.isprintable()
+
+    @once
     def lower(self) -> str:
         """In small letters."""
         return self.text.lower()

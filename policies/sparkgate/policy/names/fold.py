@@ -78,7 +78,7 @@ def readings(text: str, folded: str) -> list[str]:
         pieces = [_PIECE.findall(text)] if _CAMEL.search(text) else []
         return [words, *(f" {' '.join(found)} ".lower() for found in (*pieces, _LATIN.findall(folded)))]
     words, raw = f" {folded} ", text.encode()
-    kinds = raw.translate(OUTLINES["kinds"]).decode()
+    kinds = raw.translate(OUTLINES["kinds"].table).decode()
     if "aA" in kinds or "AAa" in kinds:
         return [words, f" {' '.join(_PIECE.findall(text))} ".lower()]
     return [words, f" {raw.translate(_LETTERS_BYTES).decode()} "] if "0" in kinds else [words]
