@@ -102,9 +102,22 @@ class View:
         return " ".join([word for word in self.text.split() if len(word) >= WORD_CHARS])
 
     @once
+    def long_runs(self) -> list[tuple[int, int]]:
+        """Where what may be hexadecimal, base32 or base64 stands, half open."""
+        if not self.is_ascii:
+            return [match.span() for match in _RUN.finditer(self.text)]
+        outline, found = self.outlines["tokens"], []
+        at = outline.find(_TOKEN)
+        while at >= 0:
+            end = (outline.find(" ", at) + 1 or len(outline) + 1) - 1
+            found.append((at - 1, end - 1))
+            at = outline.find(_TOKEN, end)
+        return found
+
+    @once
     def runs(self) -> str:
-        """What in them may be hexadecimal, base32 or base64, with blanks between."""
-        return " ".join(_RUN.findall(self.long_words)) if _TOKEN in self.outlines["tokens"] else ""
+        """The same, with blanks between."""
+        return " ".join([self.text[start:end] for start, end in self.long_runs])
 
     @once
     def is_listed(self) -> bool:
