@@ -170,7 +170,7 @@ def test(config_file: str | None, as_json: bool) -> None:
     """Run every rule over its own examples; exit code 1 when one does not hold."""
     from sparkgate.policy.selftest import failures
 
-    rules = load_policy(config_file).book.rules
+    rules = load_policy(config_file).rules
     found = list(failures(rule for rule in rules if rule.leaks))
     if as_json:
         print_json({"rules": len(rules), "failures": found})
@@ -184,7 +184,7 @@ def test(config_file: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def rules(config_file: str | None, as_json: bool) -> None:
     """List all rules: what each is for and what it does."""
-    book = load_policy(config_file).book.rules
+    book = load_policy(config_file).rules
     if as_json:
         print_json([{"id": r.id, "class": r.cls, "verdict": r.verdict, "why": r.why, "source": r.source} for r in book])
         return
@@ -211,7 +211,7 @@ def lint(config_file: str | None, as_json: bool) -> None:
     from sparkgate.policy.lint import lint as remarks
     from sparkgate.policy.rules import shipped
 
-    book = load_policy(config_file).book.rules
+    book = load_policy(config_file).rules
     found = list(remarks(book, shipped()))
     if as_json:
         print_json([asdict(one) for one in found])

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Literal
 
+from sparkgate.policy.acceptance import accepts, restriction
 from sparkgate.policy.decision import Decision
 from sparkgate.policy.finding import ANYWHERE, Named, Overrun, Where
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule
-from sparkgate.policy.views import Expanded, accepts, views
+from sparkgate.policy.views import Expanded, views
 
 PATIENCE_S = 5.0
 Confidence = Literal["certain", "likely", "possible"]
@@ -81,7 +82,7 @@ def explain(policy: Policy, text: str, where: Where = ANYWHERE) -> Explanation:
 
 def _form(policy: Policy, view: View) -> Form:
     begun = perf_counter()
-    hits = policy.find(view, monotonic() + PATIENCE_S)
+    hits = policy.find(view, monotonic() + PATIENCE_S, restriction(view))
     elapsed_us = round((perf_counter() - begun) * 1e6)
     seen = []
     for hit in hits:

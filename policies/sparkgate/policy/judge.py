@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import monotonic, perf_counter
 
+from sparkgate.policy.acceptance import Accept, accepts, restriction
 from sparkgate.policy.code.detector import CodeDetector
 from sparkgate.policy.decision import Decision, merge, replace, strongest
 from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Where, Withheld
@@ -18,10 +19,10 @@ from sparkgate.policy.hostnames import Hostnames
 from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.recent.clauses import Clauses
-from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped
+from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped, unique
 from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import Expanded, accepts, is_plain, views
+from sparkgate.policy.views import Expanded, views
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
 OTHER_IDS = (
@@ -74,15 +75,16 @@ class Policy:
         deadline_s: float = 0.25,
         max_bytes: int = 16_384,
     ) -> None:
-        self.book = Rulebook(rules)
-        self._shields = Rulebook(rule for rule in self.book.rules if rule.verdict == "allow")
-        self._everywhere = (Rulebook(rule for rule in self.book.rules if rule.verdict != "allow"), *values)
-        self._names = tuple(names)
+        self.rules = unique(rules)
+        self._shields = Rulebook(rule for rule in self.rules if rule.verdict == "allow")
+        self._book = Rulebook(rule for rule in self.rules if rule.verdict != "allow")
+        self._everywhere = (*values, *names)
+        self._values = tuple(values)
         self._others = (*others, Clauses(self._find_in_pieces))
         self._profiles = profiles or Profiles()
         self.deadline_s = deadline_s
         self.max_bytes = max_bytes
-        self.digest = _digest(self.book.rules, [*told, *self._profiles.told()])
+        self.digest = _digest(self.rules, [*told, *self._profiles.told()])
 
     @classmethod
     def from_folder(
@@ -191,10 +193,12 @@ class Policy:
         """What counts at that place, and what is only on trial."""
         return self._profiles.settle(self._find(forms, deadline), text, where)
 
-    def find(self, view: View, deadline: float) -> list[Finding]:
-        """What every detector that looks at this form finds in it. Raises Overrun."""
-        detectors = (*self._everywhere, *self._names, *(self._others if is_plain(view) else ()))
-        return [hit for detector in detectors for hit in detector.find(view, deadline)]
+    def find(self, view: View, deadline: float, accept: Accept | None) -> list[Finding]:
+        """What every detector that looks at this form finds in it, of what may count there. Raises Overrun."""
+        hits = self._book.find(view, deadline, accept)
+        for detector in self._everywhere if accept else (*self._everywhere, *self._others):
+            hits += detector.find(view, deadline)
+        return hits
 
     def find_at(self, where: Where) -> Callable[[str, float], list[Finding]]:
         """What is found in a text as it stands and counts at that place: for texts put together of several."""
@@ -211,15 +215,16 @@ class Policy:
 
     def _find_in_pieces(self, text: str, deadline: float) -> list[Finding]:
         """What counts in a text put together of others, and what shields there."""
-        detectors, view = (self._shields, *self._everywhere), View("raw", text)
+        detectors, view = (self._shields, self._book, *self._values), View("raw", text)
         return [hit for detector in detectors for hit in detector.find(view, deadline) if hit.rule.forms != "plain"]
 
     def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
         plain: list[View] = []
         for view in forms:
-            plain += [view] if is_plain(view) else []
-            hits = self.find(view, deadline)
+            accept = restriction(view)
+            plain += [view] if accept is None else []
+            hits = self.find(view, deadline, accept)
             found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
         if not any(one.cls in SHIELDED for one in found):
             return found
@@ -261,6 +266,6 @@ def _withheld(view: View, hit: Finding) -> Withheld:
 
 def _digest(rules: Iterable[Rule], others: object) -> str:
     told: list[object] = [
-        [r.id, r.cls, r.verdict, list(r.keywords), r.pattern.pattern, list(r.check_names), r.replacement] for r in rules
+        [r.id, r.cls, r.verdict, r.keywords, r.outline, r.pattern.pattern, r.check_names, r.replacement] for r in rules
     ]
     return hashlib.sha256(json.dumps([told, others]).encode()).hexdigest()[:16]

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import regex
 
+from sparkgate.policy.acceptance import Accept
 from sparkgate.policy.checks import Check, parse_check
 from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
 from sparkgate.policy.forms.outline import OPENED, OUTLINES, RUNS, in_a_row
@@ -70,6 +71,16 @@ class Rule:
     clean: tuple[str, ...] = field(default=(), repr=False)
 
 
+def unique(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules as they are. Raises RuleError when two of them share an id."""
+    rules, seen = tuple(rules), set[str]()
+    for rule in rules:
+        if rule.id in seen:
+            raise RuleError(f"the rules: two are called {rule.id!r}; rename one of them")
+        seen.add(rule.id)
+    return rules
+
+
 @dataclass(frozen=True, slots=True)
 class Called:
     """Rules that want one of the same keywords, in file order.
@@ -97,13 +108,9 @@ class Rulebook:
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules = tuple(rules)
+        self.rules = unique(rules)
         by_keyword: dict[str, list[int]] = {}
-        seen: set[str] = set()
         for index, rule in enumerate(self.rules):
-            if rule.id in seen:
-                raise RuleError(f"the rules: two are called {rule.id!r}; rename one of them")
-            seen.add(rule.id)
             for keyword in rule.keywords:
                 for literal in _literals(keyword):
                     by_keyword.setdefault(literal, []).append(index)
@@ -114,11 +121,11 @@ class Rulebook:
         )
         self._wanted = tuple(map(frozenset, numbers))
         """Indices of the rules that want the same keywords, by the number that a keyword has."""
-        self._known: dict[frozenset[int], Called] = {}
+        self._known: dict[tuple[frozenset[int], Accept | None], Called] = {}
 
-    def candidates(self, view: View) -> Sequence[Rule]:
-        """Rules whose keyword and outline stand in a form, in file order."""
-        called = self._called(view)
+    def candidates(self, view: View, accept: Accept | None = None) -> Sequence[Rule]:
+        """Rules whose keyword and outline stand in a form and that may count there, in file order."""
+        called = self._called(view, accept)
         if not view.is_ascii:
             return called.rules
         outlines = view.outlines
@@ -126,18 +133,20 @@ class Rulebook:
         fitting = {rule.id for rule in begun if len(rule.outline) == 1 or _fits(rule, outlines)}
         return [rule for rule in called.rules if not rule.outline or rule.id in fitting] if fitting else called.free
 
-    def _called(self, view: View) -> Called:
+    def _called(self, view: View, accept: Accept | None) -> Called:
         """Rules with a keyword in a form."""
         numbers = frozenset(self._keywords.values(view.lower))
-        if (found := self._known.get(numbers)) is None:
+        if (found := self._known.get((numbers, accept))) is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             wanted = self._always.union(*(self._wanted[one] for one in numbers))
-            self._known[numbers] = found = _called([self.rules[index] for index in sorted(wanted)])
+            rules = [self.rules[index] for index in sorted(wanted)]
+            found = _called([rule for rule in rules if not accept or accept.takes(rule)])
+            self._known[numbers, accept] = found
         return found
 
-    def find(self, view: View, deadline: float) -> list[Finding]:
-        """Every accepted match in a form.
+    def find(self, view: View, deadline: float, accept: Accept | None = None) -> list[Finding]:
+        """Every accepted match in a form, of rules that may count there.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
@@ -148,7 +157,7 @@ class Rulebook:
             raise Overrun
         return [
             hit
-            for rule in self.candidates(view)
+            for rule in self.candidates(view, accept)
             if not (brief and rule.trusted) or rule.pattern.search(text)
             for hit in matches(rule, text, deadline)
         ]

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Iterator
 
 import regex
 
-from sparkgate.policy.finding import Class, Forms, Named
-from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, OTHER_BLANKS, joined, near, other_blanks, turned
+from sparkgate.policy.forms.joins import OTHER_BLANKS, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import spelled, unwrapped
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
-__all__ = ["Accept", "Expanded", "View", "accepts", "is_invisible", "is_plain", "views"]
+__all__ = ["Expanded", "View", "is_invisible", "views"]
 
 LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
@@ -39,59 +36,6 @@ _OTHER = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 
 class Expanded(Exception):
     """A form grows beyond what is judged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """What a finding in a form must be to count.
-
-    Attributes:
-        classes: of these; None for all.
-        rules: of rules that say something in such forms.
-        across: it reaches over a place where something was taken out.
-    """
-
-    classes: frozenset[Class] | None = None
-    rules: frozenset[Forms] = frozenset(get_args(Forms))
-    across: bool = False
-
-
-_ALL = Accept()
-_SURE: frozenset[Forms] = frozenset({"all"})
-_WORDS: frozenset[Forms] = frozenset({"all", "words"})
-_JOINED: frozenset[Class] = frozenset({"secret", "pii", "client"})
-ACCEPT: Mapping[str, Accept] = {
-    "reversed": Accept(_JOINED, _SURE),
-    "rot13": Accept(frozenset({"secret", "client"}), _SURE),
-    **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
-    **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
-    "said": Accept(_JOINED, across=True),
-}
-"""Name of a form → what counts in it; everything in the others."""
-
-
-def accepts(view: View, rule: Named, start: int, end: int) -> bool:
-    """Whether a finding there counts, by each form that this one was made by."""
-    at: View | None = view
-    while at is not None:
-        wanted = ACCEPT.get(at.name, _ALL)
-        if rule.forms not in wanted.rules or (wanted.classes is not None and rule.cls not in wanted.classes):
-            return False
-        before = at.span_before(start, end)
-        if wanted.across and before[1] - before[0] == end - start:
-            return False
-        (start, end), at = before, at.of
-    return True
-
-
-def is_plain(view: View) -> bool:
-    """Whether words and lines stand in it as a reader sees them: nothing was put together or turned round."""
-    at: View | None = view
-    while at is not None:
-        if at.name in ACCEPT:
-            return False
-        at = at.of
-    return True
 
 
 def is_invisible(character: str) -> bool:
