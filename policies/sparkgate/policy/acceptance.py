@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import get_args
 
 from sparkgate.policy.finding import Class, Forms, Named
-from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES
+from sparkgate.policy.forms.joins import BLANK_NAMES, JOIN_NAMES, SAID
 from sparkgate.policy.forms.view import View
 
 CLASSES: frozenset[Class] = frozenset(get_args(Class))
@@ -43,7 +43,7 @@ ACCEPT: Mapping[str, Accept] = {
     "rot13": Accept(frozenset({"secret", "client"}), _SURE),
     **dict.fromkeys(JOIN_NAMES, Accept(_JOINED, _SURE, across=True)),
     **dict.fromkeys(BLANK_NAMES, Accept(_JOINED, _WORDS, across=True)),
-    "said": Accept(_JOINED, across=True),
+    SAID: Accept(_JOINED, across=True),
 }
 """Name of a form → what counts in it; everything in the others."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import regex
 
-from sparkgate.policy.forms.joins import OTHER_BLANKS, joined, near, other_blanks, turned
+from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import spelled, unwrapped
 from sparkgate.policy.forms.view import Edit, View, rewrite
@@ -28,6 +28,8 @@ NEAR = "near"
 MAX_GROWTH, MORE_CHARS = 4, 4096
 """A form may be so many times as long as the text, and so much longer."""
 
+_ALIKE = dict.fromkeys((name for name in JOIN_NAMES if name not in SAY_MORE), "joined")
+"""In all of them the same counts."""
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
 _OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
@@ -77,9 +79,10 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
     blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
     if blanks is not None:
         yield blanks
-    for view in _apart(base, last):
+    is_new = _New()
+    for view in filter(is_new, _apart(base, last)):
         yield view
-        yield from _inside(view)
+        yield from _inside(view, is_new)
 
 
 def _apart(base: View, last: View) -> Iterator[View]:
@@ -92,16 +95,35 @@ def _apart(base: View, last: View) -> Iterator[View]:
             yield codes
 
 
-def _inside(view: View) -> Iterator[View]:
+class _New:
+    """Whether a form is another one than all before it. Put together and turned is the same as turned and put together,
+    and so are parts of a path and parts of an address: what came out the same in such ways is judged once."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[frozenset[str], str]] = set()
+
+    def __call__(self, view: View) -> bool:
+        names, at = [], view
+        while at.of is not None:
+            names.append(_ALIKE.get(at.name, at.name))
+            at = at.of
+        same = frozenset(names), view.text
+        if same in self._seen:
+            return False
+        self._seen.add(same)
+        return True
+
+
+def _inside(view: View, is_new: _New) -> Iterator[View]:
     """What is in a form that was put together or turned: turned and put together once more, and encoded."""
     inner = view
     for inner in _layers(view, LAYERS_INSIDE):
         yield inner
     if view.name in ("reversed", "rot13"):
-        yield from joined(view)
+        yield from filter(is_new, joined(view))
         return
     for whole in (view,) if inner is view else (view, inner):
-        for again in turned(whole):
+        for again in filter(is_new, turned(whole)):
             yield again
             yield from _layers(again, LAYERS_INSIDE)
 

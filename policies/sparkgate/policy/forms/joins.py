@@ -254,6 +254,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Edit]]:
 other_blanks = _matches(_OTHER_BLANKS)
 OTHER_BLANKS = "other blanks"
 
+SAID = "said"
 _has_a_prefix = any_of(_PREFIXES)
 JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edit]]]] = {
     "singles": (_has_singles, _singles),
@@ -263,7 +264,7 @@ JOINS: Mapping[str, tuple[Callable[[View], object], Callable[[str], Iterator[Edi
     "components": (lambda view: "://" in view.text or "www." in view.text, _components),
     "after a prefix": (lambda view: _has_a_prefix(view.text), _prefixed),
     "markup": (lambda view: "<" in view.text or "**" in view.text, _matches(_MARKUP)),
-    "said": (may_be_said, said),
+    SAID: (may_be_said, said),
     "segments": (lambda view: view.text.count("/") > 1, _segments),
     "quoted": (lambda view: '"' in view.text or "'" in view.text or "`" in view.text, _matches(_QUOTED)),
 }
@@ -273,6 +274,8 @@ APART = "apart"
 JOIN_NAMES = (*JOINS, "groups", APART)
 BLANK_NAMES = ("singles", "groups", "wrapped", OTHER_BLANKS)
 """Those in which only blanks were taken out."""
+SAY_MORE = (*BLANK_NAMES, SAID)
+"""Those in which more counts than in the others."""
 MAX_SIGNS = 8
 """Different signs that are looked at as what stands between parts."""
 

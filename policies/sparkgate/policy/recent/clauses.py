@@ -23,8 +23,9 @@ _UNSPACED = [word for word in TOLD if word[0] >= "\u2e80"]
 """Words of scripts without spaces between words."""
 _NAMES = re.compile(r"""(?<!\w)[A-Za-z_]\w{0,30}["']?\s{0,2}(?::?=|:)\s{0,2}["'`][A-Za-z0-9_+/=-]{6,}["'`]""")
 """A text with a name for each piece says that there are several, too."""
-_WORDS = "|".join(sorted(TOLD, key=len, reverse=True))
-_CLAUSE = re.compile(rf"(?:(?!(?<=[\w\"'`])[;,]\s|[;\n，；、。]|(?<=\S)\s+(?:{_WORDS})(?!\w))[\s\S])+", re.IGNORECASE)
+_END = re.compile(r"[;\n，；、。]|(?<=[\w\"'`]),(?=\s)")
+_NEXT = re.compile(r"\s(?<=\S\s)\s*(\w+)")
+"""A blank behind a word, and the next word: one that tells of a piece begins a clause."""
 _PIECE = re.compile(r"[A-Za-z0-9_+/=-]{6,}")
 """Fewer characters of a key than these are looked for in other forms."""
 
@@ -55,8 +56,7 @@ class Clauses:
 
 def _is_told(view: View) -> bool:
     text = view.text
-    tells = not TOLD.isdisjoint(view.letters) or _tells_unspaced(text)
-    return (tells or _names_pieces(text)) and len(_PIECE.findall(text)) > 1
+    return not TOLD.isdisjoint(view.letters) or _tells_unspaced(text) or _names_pieces(text)
 
 
 def _tells_unspaced(text: str) -> bool:
@@ -69,11 +69,22 @@ def _names_pieces(text: str) -> bool:
 
 def _cuts(text: str) -> Iterator[Cut]:
     """What each clause gives, but for pieces that are whole: mail addresses, numbers in web addresses, long ones."""
-    for clause in _CLAUSE.finditer(text):
-        kept, at = cut(clause[0]) if _PIECE.search(clause[0]) else None, clause.start()
-        if kept is not None and (pieces := [piece for piece in kept.pieces if _may_be_cut(piece, clause[0])]):
+    clauses = [(at, clause) for at, clause in _clauses(text) if _PIECE.search(clause)]
+    for at, clause in clauses if len(clauses) > 1 else ():
+        kept = cut(clause)
+        if kept is not None and (pieces := [piece for piece in kept.pieces if _may_be_cut(piece, clause)]):
             moved = {piece: replace(piece, start=at + piece.start, end=at + piece.end) for piece in pieces}
             yield replace(kept, pieces=tuple(moved.values()), clear=moved.get(kept.clear) if kept.clear else None)
+
+
+def _clauses(text: str) -> Iterator[tuple[int, str]]:
+    """Where each begins, and itself."""
+    told = (match.start() for match in _NEXT.finditer(text) if match[1].lower() in TOLD)
+    begun = 0
+    for end in sorted({*(match.start() for match in _END.finditer(text)), *told, len(text)}):
+        if end > begun:
+            yield begun, text[begun:end]
+        begun = end + 1
 
 
 def _may_be_cut(piece: Piece, clause: str) -> bool:
