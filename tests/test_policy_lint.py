@@ -59,6 +59,11 @@ def test_rules_that_find_the_same_with_other_verdicts_overlap() -> None:
 
 def test_a_keyword_that_ordinary_text_is_full_of_gates_nothing() -> None:
     assert ("common-keyword", "zorp", "") in remarks(rule(keywords=["zorp", "a"]))
+    assert remarks(rule(keywords=[r"zorp\d", "zorp_"])) == set()
+
+
+def test_a_rule_with_an_outline_instead_of_keywords_is_looked_at_as_any() -> None:
+    assert remarks(rule(keywords=[], outline={"kinds": "aaaa_"})) == set()
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ QUERIES = (
     "RuntimeError: CUDA error: an illegal memory access was encountered at flash_attn_interface.py:148 torch "
     "2.9.0+cu130 driver 580.95.05, does FlashInfer 0.4 support sm_121a or must I build it from source",
 )
+ODD_QUERIES = (
+    "Qwen3-Coder-480B-A35B-Instruct-FP8 memory requirement",
+    "https://github.com/ggml-org/llama.cpp/commit/be004b4ba345b13e3857874be6aa79a7defb0505",
+    "https://download.example.org/whl/cu130/torch-2.9.0-cp312-cp312-manylinux_2_28_aarch64.whl",
+    "the first request is fast, then the next ones start to wait until the last stream ends; why does the rest queue",
+)
+"""What looks like keys, or tells of pieces, and is judged in many forms."""
 NAMES = ("Globex Robotics", "Initech", "Project Nightjar", "Müller & Söhne", "Quokka Ledger")
 SECONDS = 60.0
 
@@ -79,8 +86,8 @@ def main(against: str) -> None:
         known = KnownValues(b"k" * 32, Places(home, env, env=("ACME_*",)))
         policy = Policy.from_folder(home, values=(known,), deadline_s=SECONDS, max_bytes=1_000_000)
         print(f"memory: {peak_mb() - before_mb:.1f} MB more with policy and {known.count} known values")
-        for query in QUERIES:
-            assert policy.judge(query).verdict == "allow"
+        for query in (*QUERIES, *ODD_QUERIES):
+            assert policy.judge(query).verdict == "allow", query
             median_us, p99_us = quantiles_us(lambda query=query: policy.judge(query), 2000)  # type: ignore[misc]
             print(f"{median_us:8.0f} µs median {p99_us:8.0f} µs at p99   {len(query)} bytes: {query[:60]}…")
         for name, text in texts().items():

@@ -86,6 +86,8 @@ def mac(value: str, text: str, _start: int) -> bool:
 
 
 def _address(value: str) -> IPv4Address | IPv6Address | None:
+    if ":" in value and "::" not in value and value.count(":") < 6:
+        return None  # most are times of day, and the library takes long to say so
     try:
         return ip_address(value)
     except ValueError:

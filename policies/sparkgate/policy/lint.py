@@ -9,7 +9,8 @@ from typing import Literal, get_args
 
 from sparkgate.policy.finding import Finding, Overrun, Verdict
 from sparkgate.policy.forms.view import View
-from sparkgate.policy.rules import Rule, Rulebook, matches
+from sparkgate.policy.literals import any_of
+from sparkgate.policy.rules import Rule, Rulebook, literals, matches
 
 Kind = Literal["slow", "weakened", "shadowed", "overlapping", "common-keyword"]
 MILDEST_FIRST = get_args(Verdict)
@@ -74,7 +75,7 @@ def _weakened(rule: Rule, before: Rule, book: Rulebook) -> Iterator[Remark]:
 
 def _seeds(rule: Rule) -> Iterable[str]:
     """Texts that begin as a match does."""
-    keyword = next(iter(rule.keywords), "0")
+    keyword = literals(rule.keywords[0])[0] if rule.keywords else "0"
     leak = next(iter(rule.leaks), keyword)
     return (keyword, f"{keyword} ", leak[: max(4, len(leak) // 2)], f"{keyword}a1")
 
@@ -113,7 +114,8 @@ def _covers(hits: Sequence[Finding], own: Sequence[Finding]) -> bool:
 
 def _common(rule: Rule, ordinary: Sequence[str]) -> Iterator[Remark]:
     for keyword in rule.keywords:
-        share = sum(keyword in text for text in ordinary) / len(ordinary) if ordinary else 0.0
+        found = any_of(literals(keyword))
+        share = sum(map(found, ordinary)) / len(ordinary) if ordinary else 0.0
         if share > COMMON_SHARE:
             words = f"the keyword {keyword!r} is in {share:.0%} of ordinary texts: the pattern is tried nearly always"
             yield Remark("common-keyword", rule.id, "", words)

@@ -112,7 +112,7 @@ class Rulebook:
         by_keyword: dict[str, list[int]] = {}
         for index, rule in enumerate(self.rules):
             for keyword in rule.keywords:
-                for literal in _literals(keyword):
+                for literal in literals(keyword):
                     by_keyword.setdefault(literal, []).append(index)
         self._always = frozenset(index for index, rule in enumerate(self.rules) if not rule.keywords)
         numbers: dict[tuple[int, ...], int] = {}
@@ -163,7 +163,7 @@ class Rulebook:
         ]
 
 
-def _literals(keyword: str) -> list[str]:
+def literals(keyword: str) -> list[str]:
     """A keyword with each digit that it stands for."""
     return [keyword.replace(r"\d", digit) for digit in string.digits] if r"\d" in keyword else [keyword]
 
@@ -308,7 +308,7 @@ def _check_outline(value: Any, name: str) -> None:
     if isinstance(value, dict) and value and all(_is_outline(*one) for one in value.items()):
         return
     raise RuleError(
-        f'{name}: outline is a table of texts in one of {", ".join(OUTLINES)}, as in {{ letters = "000-00-0000" }}, or'
+        f'{name}: outline is a table of texts in one of {", ".join(OUTLINES)}, as in {{ kinds = "000-00-0000" }}, or'
         f" lengths of runs in one of {', '.join([*RUNS, OPENED])}, as in {{ tokens = 28 }}"
     )
 

@@ -49,7 +49,7 @@ OUTLINES: Mapping[str, Outline] = {
     "kinds": Outline(_KINDS),
     "numerals": Outline(_KINDS, twice="00"),
     "zeros": Outline(_table({"1": "123456789", "a": LETTERS, " ": BLANKS})),
-    "letters": Outline(_table({"0": DIGITS, "a": LETTERS, " ": BLANKS})),
+    "edged": Outline(_table({"0": DIGITS, "a": f"{LETTERS}_"}, " ")),
     "hex": Outline(_table({"0": HEX, " ": " :,;.\n-"}, "x"), twice="  "),
     "colons": Outline(_table({"0": HEX, ":": ":"}, "x")),
     "solid": Outline(_table({" ": BLANKS}, "x")),

@@ -46,6 +46,7 @@ LINKS = words(
     """a an and are as at auf avec con de der die et for from has in is ist it its la le mit of on or par so that the
     this to und with y на с и"""
 )
+NO_NAMES = TELLING | LINKS
 ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4}
 ALPHABETS = ((re.compile(r"[-+\d]+"), 3.32), (re.compile(r"[0-9a-fA-F]+"), 4.0), (re.compile(r"[a-z]+|[A-Z]+"), 4.7))
 MIXED_BITS = 5.95
@@ -224,7 +225,7 @@ def _bare(word: str) -> str:
 
 
 def _is_name(word: str) -> bool:
-    return len(word) > 1 and word.lower() not in TELLING | LINKS and not word[0].isdigit()
+    return len(word) > 1 and word.lower() not in NO_NAMES and not word[0].isdigit()
 
 
 def _number(told: re.Match[str] | None, said: Sequence[tuple[int, str]]) -> int | None:
