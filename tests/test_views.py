@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import itertools
 import random
 import re
 import string
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
+from sparkgate.policy.explain import chain
 from sparkgate.policy.forms.joins import _PREFIXES, JOINS, _between_parts, _is_mixed, _odd_runs, _thrice
 from sparkgate.policy.forms.unwrap import IN_TEXT, IN_WORDS
 from sparkgate.policy.forms.view import Mirror, View, rewrite
@@ -379,3 +381,25 @@ def test_what_is_put_together_is_seen_also_far_from_an_encoding_in_a_long_text(n
     }[name]
     for text in (f"{filler} see%20this {filler} {hidden} {filler}", f"{hidden} {filler} see%20this {filler}"):
         assert POLICY.judge(text).verdict == "block"
+
+
+@pytest.mark.parametrize("secret", ["DE89370400440532013000", "4539148803436467", "jane.doe7@corp-mail.org"])
+def test_what_was_taken_apart_in_two_ways_is_withheld_at_both_places(secret: str) -> None:
+    filler = (
+        "and the scheduler keeps a batch of requests for each of them and gives every one of them a slot in turn " * 2
+    )
+    parts = [secret[at : at + 3] for at in range(0, len(secret), 3)]
+    for one, other in itertools.permutations("-~|*", 2):
+        text = f"{filler}{one.join(parts)} {filler}{other.join(parts)} {filler}"
+        decision = POLICY.judge(text)
+        assert decision.verdict == "redact", (one, other)
+        assert sorted(map(text.index, (one.join(parts), other.join(parts)))) == [hit.start for hit in decision.findings]
+
+
+def test_the_place_of_every_character_of_every_form_is_that_of_its_span() -> None:
+    for word in TOKENS.values():
+        for dress in DISGUISES.values():
+            for view in views(f"why, does{dress(word)} fail? x@y.example"):
+                if "reversed" not in chain(view):
+                    for at, place in enumerate(view.places):
+                        assert view.span(at, at + 1)[0] == place, (view.name, view.text, at)

@@ -97,20 +97,20 @@ def _apart(base: View, last: View) -> Iterator[View]:
 
 class _New:
     """Whether a form is another one than all before it. Put together and turned is the same as turned and put together,
-    and so are parts of a path and parts of an address: what came out the same in such ways is judged once."""
+    and so are parts of a path and parts of an address: what came out of the same places in such ways is judged once."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[frozenset[str], str]] = set()
+        self._seen: dict[tuple[frozenset[str], str], list[View]] = {}
 
     def __call__(self, view: View) -> bool:
         names, at = [], view
         while at.of is not None:
             names.append(_ALIKE.get(at.name, at.name))
             at = at.of
-        same = frozenset(names), view.text
-        if same in self._seen:
+        alike = self._seen.setdefault((frozenset(names), view.text), [])
+        if any(one.places == view.places for one in alike):
             return False
-        self._seen.add(same)
+        alike.append(view)
         return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -131,6 +131,19 @@ class View:
             return False
         return " ".join(["00"] * 8) in outline.replace("000", "00")
 
+    @once
+    def places(self) -> Sequence[int]:
+        """Where each of its characters comes from in the text as it was given; what was put in, from one end of what
+        it stands for."""
+        if self.of is None:
+            return range(len(self.text))
+        before, found = (*self.of.places, len(self.of.text)), list[int]()
+        for begin, stop, (start, end, same) in zip(
+            self.begins, (*self.begins[1:], len(self.text)), self.pieces, strict=True
+        ):
+            found += before[start:end] if same else [before[start]] * (stop - begin)
+        return found
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Half-open indices in this form → the span of the text as it was given."""
         if self.of is None:
@@ -152,6 +165,10 @@ class View:
 @dataclass(frozen=True)
 class Mirror(View):
     """A form whose characters stand in the opposite order."""
+
+    @once
+    def places(self) -> Sequence[int]:
+        return [] if self.of is None else self.of.places[::-1]
 
     def span_before(self, start: int, end: int) -> tuple[int, int]:
         return len(self.text) - end, len(self.text) - start
