@@ -233,6 +233,15 @@ def test_a_rule_with_an_outline_needs_no_keyword_and_is_tried_where_that_outline
         assert len(book.candidates(View("raw", text))) == tried, text
 
 
+@pytest.mark.parametrize("pattern", [r"\p{Lu}\d{4}", "[ÄA]\\d{4}", r"(?i)k\d{4}", r"K\d{4}"])
+def test_letters_and_digits_of_other_scripts_are_not_held_against_an_outline_of_ascii(pattern: str) -> None:
+    rule = parse(TABLE | {"pattern": pattern, "keywords": [], "outline": {"kinds": ["A0000", "a0000"]}}, "x.toml")
+    book = Rulebook([rule])
+    for text in ("Ä1234", "\u212a1234", "K1234 ü", "K١٢٣٤", "A1234", "k1234"):
+        found = [(hit.start, hit.end) for hit in book.find(View("raw", text), monotonic() + 30)]
+        assert found == [match.span() for match in rule.pattern.finditer(text)], text
+
+
 def test_a_rule_finds_with_its_outline_what_it_finds_without_in_the_texts_of_all_rules() -> None:
     bound = Rulebook(rule for rule in shipped() if rule.outline)
     free = Rulebook(replace(rule, outline=()) for rule in bound.rules)

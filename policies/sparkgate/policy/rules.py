@@ -86,18 +86,31 @@ class Called:
     """Rules that want one of the same keywords, in file order.
 
     Attributes:
-        free: those without an outline.
-        probes: of the others, each part of the first outline, and its name.
+        bound: ids of those that an outline may keep from being tried.
+        free: the others.
+        probes: of the bound ones, each part of the first outline, and its name.
     """
 
     rules: tuple[Rule, ...]
+    bound: frozenset[str]
     free: tuple[Rule, ...]
     probes: tuple[tuple[str, str, Rule], ...]
 
 
-def _called(rules: Sequence[Rule]) -> Called:
-    probes = [(part, rule.outline[0][0], rule) for rule in rules if rule.outline for part in rule.outline[0][1]]
-    return Called(tuple(rules), tuple(rule for rule in rules if not rule.outline), tuple(probes))
+def _called(rules: Sequence[Rule], *, ascii_only: bool) -> Called:
+    bound = {rule.id: rule for rule in rules if rule.outline and (ascii_only or _is_of_ascii(rule))}
+    probes = ((part, rule.outline[0][0], rule) for rule in bound.values() for part in rule.outline[0][1])
+    return Called(tuple(rules), frozenset(bound), tuple(one for one in rules if one.id not in bound), tuple(probes))
+
+
+def _is_of_ascii(rule: Rule) -> bool:
+    """Whether what its outline is about is ASCII in any text without digits of other scripts.
+
+    Not where letters of all scripts are meant, or those that differ from ASCII ones in case only.
+    """
+    pattern = rule.pattern.pattern
+    lettered = any(one.isalpha() for _, parts in rule.outline for part in parts for one in part)
+    return pattern.isascii() and "\\p" not in pattern and not (lettered and "(?i" in pattern)
 
 
 class Rulebook:
@@ -121,28 +134,32 @@ class Rulebook:
         )
         self._wanted = tuple(map(frozenset, numbers))
         """Indices of the rules that want the same keywords, by the number that a keyword has."""
-        self._known: dict[tuple[frozenset[int], Accept | None], Called] = {}
+        self._known: dict[tuple[frozenset[int], Accept | None, bool], Called] = {}
 
     def candidates(self, view: View, accept: Accept | None = None) -> Sequence[Rule]:
         """Rules whose keyword and outline stand in a form and that may count there, in file order."""
         called = self._called(view, accept)
-        if not view.is_ascii:
+        if view.has_other_digits:
             return called.rules
         outlines = view.outlines
         begun = [rule for part, outline, rule in called.probes if part in outlines[outline]]
         fitting = {rule.id for rule in begun if len(rule.outline) == 1 or _fits(rule, outlines)}
-        return [rule for rule in called.rules if not rule.outline or rule.id in fitting] if fitting else called.free
+        if not fitting:
+            return called.free
+        return [rule for rule in called.rules if rule.id in fitting or rule.id not in called.bound]
 
     def _called(self, view: View, accept: Accept | None) -> Called:
         """Rules with a keyword in a form."""
         numbers = frozenset(self._keywords.values(view.lower))
-        if (found := self._known.get((numbers, accept))) is None:
+        key = numbers, accept, view.is_ascii
+        if (found := self._known.get(key)) is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             wanted = self._always.union(*(self._wanted[one] for one in numbers))
             rules = [self.rules[index] for index in sorted(wanted)]
-            found = _called([rule for rule in rules if not accept or accept.takes(rule)])
-            self._known[numbers, accept] = found
+            self._known[key] = found = _called(
+                [rule for rule in rules if not accept or accept.takes(rule)], ascii_only=view.is_ascii
+            )
         return found
 
     def find(self, view: View, deadline: float, accept: Accept | None = None) -> list[Finding]:

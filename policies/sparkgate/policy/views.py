@@ -18,7 +18,7 @@ from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import spelled, unwrapped
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
-__all__ = ["Expanded", "View", "is_invisible", "views"]
+__all__ = ["Expanded", "View", "folded", "is_invisible", "views"]
 
 LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
@@ -34,6 +34,8 @@ _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
 _OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
 _OTHER = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
+_AROUND_OTHERS = re.compile(r"(?s:.?[^\x0a\x20-\x7e]+(?:.[^\x0a\x20-\x7e]+)*.?)")
+"""Only there are characters of several: between two ends, of which neither is one of these, one always ends."""
 
 
 class Expanded(Exception):
@@ -161,6 +163,16 @@ def _layers(view: View, most: int) -> Iterator[View]:
         raise Expanded
 
 
+def folded(raw: View) -> View:
+    """A text with its letters as a reader sees them; what grows beyond what is judged is left as it was."""
+    seen = raw
+    for view in _folded(raw):
+        if len(view.text) > MAX_GROWTH * len(raw.text) + MORE_CHARS:
+            break
+        seen = view
+    return seen
+
+
 def _folded(raw: View) -> Iterator[View]:
     if raw.is_ascii and (raw.is_printable or not _OTHER.search(raw.text)):
         return
@@ -174,7 +186,8 @@ def _folded(raw: View) -> Iterator[View]:
 
 def _normal(text: str) -> Iterator[Edit]:
     """NFKC of each user-perceived character without invisible ones, so that full-width letters are letters."""
-    for cluster in _CLUSTER.finditer(text):
+    clusters = (cluster for part in _AROUND_OTHERS.finditer(text) for cluster in _CLUSTER.finditer(text, *part.span()))
+    for cluster in clusters:
         if len(cluster[0]) > 1 or not cluster[0].isascii() or not cluster[0].isprintable():
             folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
             folded = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), folded)

@@ -285,16 +285,18 @@ def _between_parts(view: View) -> list[str]:
     kinds = view.outlines["kinds"]
     if view.is_ascii and "0" not in kinds and "A" not in kinds and "@" not in kinds:
         return []  # nothing uneven, which is all that is put together
-    looks = [_thrice()] if not view.is_ascii else [_thrice(sign) for sign in _repeated(view)]
-    found = {match[1] for patterns in looks for pattern in patterns for match in pattern.finditer(view.text)}
+    looks = (pattern for sign in _repeated(view) for pattern in _thrice(sign))
+    found = {match[1] for pattern in looks for match in pattern.finditer(view.text)}
     once = {one[0] for one in found}
     signs = sorted(found | once | {2 * one for one in once if _is_doubled(one, view.text)})
-    return [sign for sign in signs if not sign.isalnum()][:MAX_SIGNS]
+    return signs[:MAX_SIGNS]
 
 
 def _repeated(view: View) -> list[str]:
-    """ASCII signs that stand in it three times."""
-    return [chr(sign) for sign in {*view.signs} if view.signs.count(sign) > 2]
+    """Signs that stand in it three times."""
+    if view.is_ascii:
+        return [chr(sign) for sign in {*view.signs} if view.signs.count(sign) > 2]
+    return [one for one in {*view.text} if not (one.isalnum() or one.isspace()) and view.text.count(one) > 2]
 
 
 def _is_doubled(sign: str, text: str) -> bool:

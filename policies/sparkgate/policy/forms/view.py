@@ -18,6 +18,7 @@ Edit = tuple[int, int, str]
 WORD_CHARS = 10
 """Of the shortest word that an encoding is looked for in."""
 _RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _TOKEN = in_a_row("tokens", 16)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
@@ -68,6 +69,11 @@ class View:
     def is_ascii(self) -> bool:
         """Whether a byte of every outline is a character."""
         return self.text.isascii()
+
+    @once
+    def has_other_digits(self) -> bool:
+        """Whether there are digits of another script than ours."""
+        return not self.is_ascii and _OTHER_DIGIT.search(self.text) is not None
 
     @once
     def is_printable(self) -> bool:

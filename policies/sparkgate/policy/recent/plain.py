@@ -6,12 +6,8 @@ import re
 from collections.abc import Iterator
 
 from sparkgate.policy.forms.view import Edit, View, rewrite
-from sparkgate.policy.views import Expanded, views
+from sparkgate.policy.views import folded
 
-FOLDED = ("raw", "normal", "latin")
-"""Forms of a text in which its words are as a reader sees them."""
-
-_FOREIGN = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 _APART = re.compile(
     r"(?<![\w.-])[A-Za-z0-9_]{1,2}(?P<sign>[-.:,;/|*+~·•…‧]{1,2})(?:[A-Za-z0-9_]{1,2}|(?!(?P=sign))-)"
     r"(?:(?P=sign)(?:[A-Za-z0-9_]{1,2}|(?!(?P=sign))-))+(?![\w-])"
@@ -28,19 +24,7 @@ _SHAPED = re.compile(
 
 def plain(text: str) -> View:
     """The text as a reader sees it: folded, put together, and nothing decoded."""
-    return _together(View("raw", text) if not _FOREIGN.search(text) else _folded(text))
-
-
-def _folded(text: str) -> View:
-    base = View("raw", text)
-    try:
-        for view in views(text):
-            if view.name not in FOLDED:
-                break
-            base = view
-    except Expanded:
-        pass
-    return base
+    return _together(folded(View("raw", text)))
 
 
 def _together(view: View) -> View:
