@@ -64,6 +64,8 @@ def test_a_keyword_that_ordinary_text_is_full_of_gates_nothing() -> None:
 
 def test_a_rule_with_an_outline_instead_of_keywords_is_looked_at_as_any() -> None:
     assert remarks(rule(keywords=[], outline={"kinds": "aaaa_"})) == set()
+    narrow = rule(pattern=r"(?i)zorp_[a-z]{8}\b", keywords=[], outline={"kinds": "aaaa_"})
+    assert remarks(narrow) == {("narrow", "zorp", "")}
 
 
 @pytest.mark.parametrize(

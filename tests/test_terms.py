@@ -153,6 +153,7 @@ LEAKS = [
     ("Kröger & Hähnlein", "[name]"),
     # digits and signs for letters
     ("Br3ll1x Dynam1cs lawsuit", "[name] lawsuit"),
+    ("brellix-dynam1ks offer", "[name] offer"),
     ("W00dl4rk Pr0ject", "[name]"),
     ("w0mbat_r3g1573r", "[name]"),
     ("V0rn4d0", "[name]"),

@@ -403,3 +403,23 @@ def test_the_place_of_every_character_of_every_form_is_that_of_its_span() -> Non
                 if "reversed" not in chain(view):
                     for at, place in enumerate(view.places):
                         assert view.span(at, at + 1)[0] == place, (view.name, view.text, at)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "rule"),
+    [
+        (
+            base64.b64encode(("key " + "|".join(re.findall(".{1,5}", TOKENS["github"])) + " ok").encode()).decode(),
+            "github-token",
+        ),
+        ("DE89%7C3704%7C0044%7C0532%7C0130%7C00", "iban"),
+        ("moc%2Eelpmaxe-emca%40eod%2Enaj", "email-address"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_what_one_encoding_hides_is_put_together_and_turned_however_deep_another_far_away_is(
+    hidden: str, rule: str
+) -> None:
+    filler = "the quick brown fox jumps over a lazy dog and then it sleeps near the river while birds sing " * 15
+    for scrap in ("", " &amp;lt;b&amp;gt; ", " %2526lt%253b "):
+        assert rule in POLICY.judge(f"{filler}{hidden} {filler}{scrap}{filler}").rules, scrap

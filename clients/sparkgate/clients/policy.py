@@ -200,7 +200,8 @@ def rules(config_file: str | None, as_json: bool) -> None:
 def lint(config_file: str | None, as_json: bool) -> None:
     """Look for slow rules, rules of yours that weaken one of ours, needless rules, and keywords that gate nothing.
 
-    Exit code 1 when a rule is slow or weakened. A special rule may be shadowed by a general one: its words say more.
+    Exit code 1 when a rule is slow or weakened, or kept from its own leaks by a narrow outline. A special rule may be
+    shadowed by a general one: its words say more.
 
     \b
     Example:
@@ -218,4 +219,4 @@ def lint(config_file: str | None, as_json: bool) -> None:
     else:
         lines = [f"{one.kind}: {one.rule}: {one.words}" for one in found]
         console().print("\n".join([*lines, f"{len(book)} rules, {len(found)} remarks"]), soft_wrap=True, markup=False)
-    raise SystemExit(1 if any(one.kind in ("slow", "weakened") for one in found) else 0)
+    raise SystemExit(1 if any(one.kind in ("slow", "weakened", "narrow") for one in found) else 0)

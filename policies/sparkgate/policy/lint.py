@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Literal, get_args
 
@@ -12,7 +12,7 @@ from sparkgate.policy.forms.view import View
 from sparkgate.policy.literals import any_of
 from sparkgate.policy.rules import Rule, Rulebook, literals, matches
 
-Kind = Literal["slow", "weakened", "shadowed", "overlapping", "common-keyword"]
+Kind = Literal["slow", "weakened", "narrow", "shadowed", "overlapping", "common-keyword"]
 MILDEST_FIRST = get_args(Verdict)
 PATIENCE_S = 2.0
 SIZES = (2_000, 16_000)
@@ -21,6 +21,7 @@ SLOW_MS = 20.0
 """For 16,000 characters made to look like the beginning of a match again and again."""
 GROWTH = 24.0
 """Eight times as much text may take so many times as long; a quadratic pattern takes 64."""
+_NEXT_DIGITS = str.maketrans("0123456789", "1234567890")
 COMMON_SHARE = 0.2
 """Of ordinary texts, that a keyword may be in."""
 
@@ -42,6 +43,7 @@ def lint(rules: Sequence[Rule], shipped: Iterable[Rule] = ()) -> Iterator[Remark
     ordinary = [text.lower() for rule in rules for text in rule.clean]
     for rule in rules:
         yield from _slow(rule)
+        yield from _narrow(rule)
         if not rule.trusted and rule.id in replaced:
             yield from _weakened(rule, replaced[rule.id], book)
         yield from _beside(rule, book)
@@ -57,6 +59,22 @@ def _slow(rule: Rule) -> Iterator[Remark]:
             )
             yield Remark("slow", rule.id, "", words)
             return
+
+
+def _narrow(rule: Rule) -> Iterator[Remark]:
+    """A rule that its outline keeps from what its pattern finds: its leaks in other case, or with other digits."""
+    bound, free = Rulebook([rule]), Rulebook([replace(rule, outline=())])
+    for text in (other for leak in rule.leaks for other in _variants(leak)) if rule.outline else ():
+        view, deadline = View("raw", text), monotonic() + PATIENCE_S
+        if free.find(view, deadline) and not bound.find(view, deadline):
+            yield Remark(
+                "narrow", rule.id, "", "its outline keeps it from one of its leaks in other case or other digits"
+            )
+            return
+
+
+def _variants(text: str) -> Iterable[str]:
+    return text, text.upper(), text.lower(), text.translate(_NEXT_DIGITS)
 
 
 def _weakened(rule: Rule, before: Rule, book: Rulebook) -> Iterator[Remark]:

@@ -31,6 +31,8 @@ REMEMBERED = 512
 """Sets of keywords whose rules are kept at hand: of a text no more is kept than which keywords it holds."""
 LISTS = ("keywords", "leaks", "clean", "checks")
 TABLES = ("outline",)
+LONGEST_RUN = 1000
+"""Characters in a row that an outline may ask for."""
 
 
 class RuleError(ValueError):
@@ -181,8 +183,8 @@ class Rulebook:
 
 
 def literals(keyword: str) -> list[str]:
-    """A keyword with each digit that it stands for."""
-    return [keyword.replace(r"\d", digit) for digit in string.digits] if r"\d" in keyword else [keyword]
+    """A keyword as it stands, and with each digit that `\\d` in it may be."""
+    return [keyword, *(keyword.replace(r"\d", digit) for digit in string.digits if r"\d" in keyword)]
 
 
 def _fits(rule: Rule, outlines: Mapping[str, str]) -> bool:
@@ -332,9 +334,10 @@ def _check_outline(value: Any, name: str) -> None:
 
 def _is_outline(name: str, value: Any) -> bool:
     if type(value) is int:
-        return name in (*RUNS, OPENED) and value > 0
+        return name in (*RUNS, OPENED) and 0 < value <= LONGEST_RUN
     texts = value if isinstance(value, list) else [value]
-    return name in OUTLINES and bool(texts) and all(isinstance(text, str) and text for text in texts)
+    letters = OUTLINES[name].letters if name in OUTLINES else frozenset()
+    return bool(texts) and all(isinstance(text, str) and text and letters.issuperset(text) for text in texts)
 
 
 def _parts(name: str, value: int | str | list[str]) -> tuple[str, ...]:

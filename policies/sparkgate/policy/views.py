@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import regex
 
@@ -69,29 +69,31 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
     for view in _folded(raw):
         yield _where_changed(view, base)
         base = view
-    last = base
+    layers: list[View] = []
     for view in _layers(base, LAYERS):
         yield view
         last = view
-        for folded in _folded(view):
-            yield _where_changed(folded, last)
-            last = folded
+        for seen in _folded(view):
+            yield _where_changed(seen, last)
+            last = seen
+        layers.append(last)
     if plain:
         return
     blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
     if blanks is not None:
         yield blanks
     is_new = _New()
-    for view in filter(is_new, _apart(base, last)):
+    for view in filter(is_new, _apart(base, layers)):
         yield view
         yield from _inside(view, is_new)
 
 
-def _apart(base: View, last: View) -> Iterator[View]:
+def _apart(base: View, layers: Sequence[View]) -> Iterator[View]:
     """Forms in which something was put together, turned or spelled out, without and with encodings taken off."""
-    for whole in (base, last) if _is_narrowed(last) else (last,):
+    decoded = _decoded(layers)
+    for whole in decoded if decoded and not any(map(_is_narrowed, decoded)) else (base, *decoded):
         yield from joined(whole)
-    for whole in (base,) if last is base else (base, last):
+    for whole in (base, *decoded):
         yield from turned(whole)
         if codes := spelled(whole):
             yield codes
@@ -118,16 +120,19 @@ class _New:
 
 def _inside(view: View, is_new: _New) -> Iterator[View]:
     """What is in a form that was put together or turned: turned and put together once more, and encoded."""
-    inner = view
-    for inner in _layers(view, LAYERS_INSIDE):
-        yield inner
+    yield from (layers := list(_layers(view, LAYERS_INSIDE)))
     if view.name in ("reversed", "rot13"):
         yield from filter(is_new, joined(view))
         return
-    for whole in (view,) if inner is view else (view, inner):
+    for whole in (view, *_decoded(layers)):
         for again in filter(is_new, turned(whole)):
             yield again
             yield from _layers(again, LAYERS_INSIDE)
+
+
+def _decoded(layers: Sequence[View]) -> Sequence[View]:
+    """The last layer, which holds what all of them took off; or all, where each is only what lies near its changes."""
+    return layers if any(map(_is_narrowed, layers)) else layers[-1:]
 
 
 def _is_narrowed(view: View) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from sparkgate.policy.forms.numerals import may_be_said, said
-from sparkgate.policy.forms.outline import OUTLINES
+from sparkgate.policy.forms.outline import Outlines
 from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
 from sparkgate.policy.literals import any_of
 
@@ -189,13 +189,10 @@ def _belongs(last: str, between: Sequence[str]) -> bool:
 
 
 def _shapes(view: View) -> list[str]:
-    """The outline of each word."""
+    """The outline of each word; nothing of a word that is not ASCII, which is no such group: its letters would stay."""
     if view.is_ascii:
         return view.outlines["kinds"].split()
-    return [
-        word.encode("utf-8", "surrogatepass").translate(OUTLINES["kinds"].table).decode("latin-1")
-        for word in view.text.split()
-    ]
+    return [Outlines(word.encode())["kinds"].strip() if word.isascii() else "" for word in view.text.split()]
 
 
 @lru_cache(maxsize=4096)

@@ -25,14 +25,21 @@ class Outline:
     """How one is made. Of ASCII text a byte is a character.
 
     Attributes:
+        shows: what it shows, with an example.
         table: what each byte becomes (bytes.translate).
         left_out: bytes that are not in it, so that a number is one run however it is grouped.
         twice: two characters that become one, twice over: up to four are one then.
     """
 
+    shows: str
     table: bytes
     left_out: bytes = b""
     twice: str = ""
+
+    @property
+    def letters(self) -> frozenset[str]:
+        """The ASCII characters that may stand in it."""
+        return frozenset(bytes(range(128)).translate(self.table, self.left_out).decode())
 
 
 MEMBER = "a"
@@ -41,23 +48,52 @@ RUNS: Mapping[str, str] = {
     "words": f"{LETTERS}{DIGITS}",
     "tokens": f"{LETTERS}{DIGITS}_+/-",
 }
-"""Name of an outline → characters that are MEMBER in it, where others are blanks: a run of them is quickly seen."""
+"""Name of an outline of which the length of a run may be told → the characters that are MEMBER in it."""
 OPENED = "opened"
-"""As tokens, but only white space, a quote, a bracket and a comma are blanks: a run opens behind one."""
+"""Another one; the run has a blank before it there."""
 _KINDS = _table({"0": DIGITS, "a": SMALL, "A": CAPITALS, " ": BLANKS})
 OUTLINES: Mapping[str, Outline] = {
-    "kinds": Outline(_KINDS),
-    "numerals": Outline(_KINDS, twice="00"),
-    "zeros": Outline(_table({"1": "123456789", "a": LETTERS, " ": BLANKS})),
-    "edged": Outline(_table({"0": DIGITS, "a": f"{LETTERS}_"}, " ")),
-    "hex": Outline(_table({"0": HEX, " ": " :,;.\n-"}, "x"), twice="  "),
-    "colons": Outline(_table({"0": HEX, ":": ":"}, "x")),
-    "solid": Outline(_table({" ": BLANKS}, "x")),
-    "names": Outline(_table({MEMBER: f"{LETTERS}{DIGITS}_-", ".": "."}, " ")),
-    OPENED: Outline(_table({MEMBER: RUNS["tokens"], " ": " \n\t\"'`(,"}, "x")),
-    "digits": Outline(_table({MEMBER: DIGITS}, " "), left_out=b" .()/+-"),
-    "words": Outline(_table({MEMBER: RUNS["words"]}, " ")),
-    "tokens": Outline(_table({MEMBER: RUNS["tokens"]}, " ")),
+    "kinds": Outline(
+        "digits, small letters, capitals and blanks, signs as they are: `Tel. 030-12` → `Aaa. 000-00`", _KINDS
+    ),
+    "numerals": Outline("the same with up to four digits as one: `v10.0.0.127` → `a0.0.0.0`", _KINDS, twice="00"),
+    "zeros": Outline(
+        "zeros, other digits as 1, letters as a: `+49 0x` → `+11 0a`",
+        _table({"1": "123456789", "a": LETTERS, " ": BLANKS}),
+    ),
+    "edged": Outline(
+        "digits, and letters and _ as a; all else is a blank: `(DE89-x` → ` aa00 a`",
+        _table({"0": DIGITS, "a": f"{LETTERS}_"}, " "),
+    ),
+    "hex": Outline(
+        "hexadecimal digits as 0, what stands between them as one blank: `4a:FF, x` → `00 00 x`",
+        _table({"0": HEX, " ": " :,;.\n-"}, "x"),
+        twice="  ",
+    ),
+    "colons": Outline(
+        "hexadecimal digits as 0, and colons: `fe80::1/64` → `0000::0x00`", _table({"0": HEX, ":": ":"}, "x")
+    ),
+    "solid": Outline("blanks, and all else as x: `a b` → `x x`", _table({" ": BLANKS}, "x")),
+    "names": Outline(
+        "letters, digits, _ and - as a, and dots: `ab-1.c/d` → `aaaa.a a`",
+        _table({MEMBER: f"{LETTERS}{DIGITS}_-", ".": "."}, " "),
+    ),
+    OPENED: Outline(
+        "as tokens, but a blank is only what opens a value: `x=ab, (cd` → `axaa   aa`",
+        _table({MEMBER: RUNS["tokens"], " ": " \n\t\"'`(,"}, "x"),
+    ),
+    "digits": Outline(
+        "digits as a, without what groups them: `+49 (30) 12, 4` → `aaaaaa a`",
+        _table({MEMBER: DIGITS}, " "),
+        left_out=b" .()/+-",
+    ),
+    "words": Outline(
+        "letters and digits as a, all else is a blank: `ab1-c` → `aaa a`", _table({MEMBER: RUNS["words"]}, " ")
+    ),
+    "tokens": Outline(
+        "letters, digits, _, +, / and - as a, all else is a blank: `ab_1=c` → `aaaa a`",
+        _table({MEMBER: RUNS["tokens"]}, " "),
+    ),
 }
 
 

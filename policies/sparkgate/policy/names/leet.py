@@ -23,8 +23,6 @@ _GATE = str.maketrans(_LETTERS | {"l": "i", "L": "i"})
 """Both readings of 1 at once: l is as i."""
 _SIGN = re.compile(r"[013457@$!*](?:(?<=[^\W\d_].)|(?=[^\W\d_]))")
 _LEET = frozenset(_LETTERS)
-_WORD = re.compile(r"[^\x00-\x20\x7f\"#%&'()+,\-./:;<=>?\[\\\]^_`{|}~]+")
-"""Between all other signs, which are blanks to a name."""
 _SIGNS = re.compile(r"[013457@$!*]+")
 _ENDS = {ord(sign): sign for sign in "!*"}
 """What is a sign of its own where no letter follows it."""
@@ -63,7 +61,7 @@ class Leet:
         """Texts of the same length with letters for signs; none for a text without a likely word."""
         if not self._has_parts or not (STAR in text or self._has_a_part(text)) or not _SIGN.search(text):
             return
-        mixed = " ".join([word for word in _WORD.findall(text) if not (word.isalpha() or _LEET.isdisjoint(word))])
+        mixed = " ".join([word for word in text.split() if not (word.isalpha() or _LEET.isdisjoint(word))])
         if not self._is_likely(mixed):
             return
         for letters in _READINGS if "1" in mixed else _READINGS[:1]:
