@@ -72,13 +72,13 @@ _LAST = "[A-Za-z0-9=_+/-]"
 
 
 @lru_cache(maxsize=256)
-def _thrice(sign: str = "") -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Three times this sign, or any one, between parts: right behind them, or with a blank before each."""
-    one = re.escape(sign) or r"[^A-Za-z0-9\s]"
-    once, tight, loose = rf"(?P<one>{one})", rf"\1>?[ \t]?{_PART}?[ \t]?", rf"\1>?[ \t]?{_PART}+[ \t]"
+def _thrice(sign: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Three times this sign, or twice this sign, between parts: right behind them, or with a blank before each."""
+    one = re.escape(sign)
+    tight, loose = rf"\1>?[ \t]?{_PART}?[ \t]?", rf"\1>?[ \t]?{_PART}+[ \t]"
     return (
-        re.compile(rf"({once}(?<=[A-Za-z0-9=@].)(?P=one)?)>?[ \t]?{_PART}?[ \t]?{tight}\1>?[ \t]?{_LAST}"),
-        re.compile(rf"({once}(?<=[A-Za-z0-9=@][ \t].)(?P=one)?)>?[ \t]?{_PART}+[ \t]{loose}\1>?[ \t]?{_LAST}"),
+        re.compile(rf"({one}(?<=[A-Za-z0-9=@].){one}?)>?[ \t]?{_PART}?[ \t]?{tight}\1>?[ \t]?{_LAST}"),
+        re.compile(rf"({one}(?<=[A-Za-z0-9=@][ \t].){one}?)>?[ \t]?{_PART}+[ \t]{loose}\1>?[ \t]?{_LAST}"),
     )
 
 

@@ -26,7 +26,10 @@ _NO_SIGNS = (string.ascii_letters + string.digits + BLANKS).encode()
 
 
 class once(Generic[T]):
-    """What is told of a form when it is asked for first, and kept as long as the form."""
+    """What is told of a form when it is asked for first, and kept as long as the form.
+
+    As functools.cached_property, whose lock (before Python 3.12) costs more than most of what is kept here.
+    """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
@@ -115,7 +118,8 @@ class View:
         outline, found = self.outlines["tokens"], []
         at = outline.find(_TOKEN)
         while at >= 0:
-            end = (outline.find(" ", at) + 1 or len(outline) + 1) - 1
+            end = outline.find(" ", at)
+            end = len(outline) if end < 0 else end
             found.append((at - 1, end - 1))
             at = outline.find(_TOKEN, end)
         return found
