@@ -238,7 +238,15 @@ def test_a_rule_with_an_outline_needs_no_keyword_and_is_tried_where_that_outline
 def test_letters_and_digits_of_other_scripts_are_not_held_against_an_outline_of_ascii(pattern: str) -> None:
     rule = parse(TABLE | {"pattern": pattern, "keywords": [], "outline": {"kinds": ["A0000", "a0000"]}}, "x.toml")
     book = Rulebook([rule])
-    for text in ("Ä1234", "\u212a1234", "K1234 ü", "K١٢٣٤", "A1234", "k1234"):
+    for text in (
+        "Ä1234",
+        "\u212a1234",
+        "K1234 ü",
+        "K١٢٣٤",
+        "K\U00011f51\U00011f52\U00011f53\U00011f54",
+        "A1234",
+        "k1234",
+    ):
         found = [(hit.start, hit.end) for hit in book.find(View("raw", text), monotonic() + 30)]
         assert found == [match.span() for match in rule.pattern.finditer(text)], text
 

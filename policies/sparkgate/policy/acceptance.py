@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import get_args
 
 from sparkgate.policy.finding import Class, Forms, Named
@@ -15,8 +15,7 @@ CLASSES: frozenset[Class] = frozenset(get_args(Class))
 FORMS: frozenset[Forms] = frozenset(get_args(Forms))
 
 
-# Compared by identity, as what is known of each rulebook is kept by it: there are few.
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Accept:
     """What counts.
 
@@ -64,14 +63,9 @@ def restriction(view: View) -> Accept | None:
 
 @lru_cache(maxsize=1024)
 def _together(names: tuple[str, ...]) -> Accept:
-    """What all of these forms take; one object for one answer."""
+    """What all of these forms take."""
     classes = frozenset.intersection(*(ACCEPT[name].classes for name in names))
     rules = frozenset.intersection(*(ACCEPT[name].rules for name in names))
-    return _one(classes, rules)
-
-
-@cache
-def _one(classes: frozenset[Class], rules: frozenset[Forms]) -> Accept:
     return Accept(classes, rules)
 
 

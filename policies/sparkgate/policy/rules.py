@@ -16,7 +16,7 @@ import regex
 from sparkgate.policy.acceptance import Accept
 from sparkgate.policy.checks import Check, parse_check
 from sparkgate.policy.finding import Class, Finding, Forms, Overrun, Verdict
-from sparkgate.policy.forms.outline import OPENED, OUTLINES, RUNS, in_a_row
+from sparkgate.policy.forms.outline import OUTLINES, RUNS, in_a_row
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.literals import Literals
 from sparkgate.policy.samples import fill
@@ -30,7 +30,6 @@ TRUSTED_CHARS = 2000
 REMEMBERED = 512
 """Sets of keywords whose rules are kept at hand: of a text no more is kept than which keywords it holds."""
 LISTS = ("keywords", "leaks", "clean", "checks")
-TABLES = ("outline",)
 LONGEST_RUN = 1000
 """Characters in a row that an outline may ask for."""
 
@@ -313,7 +312,7 @@ def _check_shape(table: Mapping[str, Any], name: str) -> None:
 def _check_type(value: Any, name: str, key: str) -> None:
     if value is None:
         return
-    if key in TABLES:
+    if key == "outline":
         _check_outline(value, name)
         return
     if key not in LISTS and not isinstance(value, str):
@@ -328,13 +327,13 @@ def _check_outline(value: Any, name: str) -> None:
         return
     raise RuleError(
         f'{name}: outline is a table of texts in one of {", ".join(OUTLINES)}, as in {{ kinds = "000-00-0000" }}, or'
-        f" lengths of runs in one of {', '.join([*RUNS, OPENED])}, as in {{ tokens = 28 }}"
+        f" lengths of runs in one of {', '.join(RUNS)}, as in {{ tokens = 28 }}"
     )
 
 
 def _is_outline(name: str, value: Any) -> bool:
     if type(value) is int:
-        return name in (*RUNS, OPENED) and 0 < value <= LONGEST_RUN
+        return name in RUNS and 0 < value <= LONGEST_RUN
     texts = value if isinstance(value, list) else [value]
     letters = OUTLINES[name].letters if name in OUTLINES else frozenset()
     return bool(texts) and all(isinstance(text, str) and text and letters.issuperset(text) for text in texts)

@@ -16,7 +16,7 @@ import regex
 from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
 from sparkgate.policy.forms.unwrap import spelled, unwrapped
-from sparkgate.policy.forms.view import Edit, View, rewrite
+from sparkgate.policy.forms.view import OTHER_DIGIT, Edit, View, rewrite
 
 __all__ = ["Expanded", "View", "folded", "is_invisible", "views"]
 
@@ -32,7 +32,6 @@ _ALIKE = dict.fromkeys((name for name in JOIN_NAMES if name not in SAY_MORE), "j
 """In all of them the same counts."""
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\p{Co}\p{Cs}--[\t\n\r]]", regex.VERSION1)
 _CLUSTER = regex.compile(r"\X", regex.DOTALL)
-_OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
 _OTHER = re.compile(r"[^\x09\x0a\x0d\x20-\x7e]")
 _AROUND_OTHERS = re.compile(r"(?s:.?[^\x0a\x20-\x7e]+(?:.[^\x0a\x20-\x7e]+)*.?)")
 """Only there are characters of several: between two ends, of which neither is one of these, one always ends."""
@@ -195,6 +194,6 @@ def _normal(text: str) -> Iterator[Edit]:
     for cluster in clusters:
         if len(cluster[0]) > 1 or not cluster[0].isascii() or not cluster[0].isprintable():
             folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _INVISIBLE.sub("", cluster[0])))
-            folded = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), folded)
+            folded = OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), folded)
             if folded != cluster[0]:
                 yield cluster.start(), cluster.end(), folded

@@ -169,10 +169,10 @@ def _between(
 def _odd_runs(view: View) -> list[tuple[int, int]]:
     """Half-open places where at least four odd groups stand in a row, with no more than two words between two."""
     odd = [place for place, shape in enumerate(_shapes(view)) if len(shape) <= _CHUNK_CHARS and _is_odd(shape)]
-    return list(_in_a_row(odd, view.text.split())) if len(odd) >= _CHUNKS else []
+    return list(_beside_each_other(odd, view.text.split())) if len(odd) >= _CHUNKS else []
 
 
-def _in_a_row(odd: Iterable[int], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _beside_each_other(odd: Iterable[int], words: Sequence[str]) -> Iterator[tuple[int, int]]:
     run: list[int] = []
     for place in odd:
         if run and not _belongs(words[run[-1]], words[run[-1] + 1 : place]):

@@ -29,12 +29,14 @@ class Outline:
         table: what each byte becomes (bytes.translate).
         left_out: bytes that are not in it, so that a number is one run however it is grouped.
         twice: two characters that become one, twice over: up to four are one then.
+        opens: what stands before a run of MEMBER whose length may be told; None where none may.
     """
 
     shows: str
     table: bytes
     left_out: bytes = b""
     twice: str = ""
+    opens: str | None = None
 
     @property
     def letters(self) -> frozenset[str]:
@@ -43,14 +45,7 @@ class Outline:
 
 
 MEMBER = "a"
-RUNS: Mapping[str, str] = {
-    "digits": DIGITS,
-    "words": f"{LETTERS}{DIGITS}",
-    "tokens": f"{LETTERS}{DIGITS}_+/-",
-}
-"""Name of an outline of which the length of a run may be told → the characters that are MEMBER in it."""
-OPENED = "opened"
-"""Another one; the run has a blank before it there."""
+_TOKEN = f"{LETTERS}{DIGITS}_+/-"
 _KINDS = _table({"0": DIGITS, "a": SMALL, "A": CAPITALS, " ": BLANKS})
 OUTLINES: Mapping[str, Outline] = {
     "kinds": Outline(
@@ -78,28 +73,37 @@ OUTLINES: Mapping[str, Outline] = {
         "letters, digits, _ and - as a, and dots: `ab-1.c/d` → `aaaa.a a`",
         _table({MEMBER: f"{LETTERS}{DIGITS}_-", ".": "."}, " "),
     ),
-    OPENED: Outline(
+    "opened": Outline(
         "as tokens, but a blank is only what opens a value: `x=ab, (cd` → `axaa   aa`",
-        _table({MEMBER: RUNS["tokens"], " ": " \n\t\"'`(,"}, "x"),
+        _table({MEMBER: _TOKEN, " ": " \n\t\"'`(,"}, "x"),
+        opens=" ",
     ),
     "digits": Outline(
         "digits as a, without what groups them: `+49 (30) 12, 4` → `aaaaaa a`",
         _table({MEMBER: DIGITS}, " "),
         left_out=b" .()/+-",
+        opens="",
     ),
     "words": Outline(
-        "letters and digits as a, all else is a blank: `ab1-c` → `aaa a`", _table({MEMBER: RUNS["words"]}, " ")
+        "letters and digits as a, all else is a blank: `ab1-c` → `aaa a`",
+        _table({MEMBER: f"{LETTERS}{DIGITS}"}, " "),
+        opens="",
     ),
     "tokens": Outline(
         "letters, digits, _, +, / and - as a, all else is a blank: `ab_1=c` → `aaaa a`",
-        _table({MEMBER: RUNS["tokens"]}, " "),
+        _table({MEMBER: _TOKEN}, " "),
+        opens="",
     ),
 }
 
 
+RUNS: Mapping[str, str] = {name: one.opens for name, one in OUTLINES.items() if one.opens is not None}
+"""Name of an outline in which the length of a run may be told → what stands before the run."""
+
+
 def in_a_row(outline: str, size: int) -> str:
-    """So many characters in a row, in one of `RUNS` or `OPENED`."""
-    return (" " if outline == OPENED else "") + MEMBER * size
+    """So many characters in a row, in one of `RUNS`."""
+    return RUNS[outline] + MEMBER * size
 
 
 class Outlines(dict[str, str]):

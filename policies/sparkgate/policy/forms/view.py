@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
+import regex
+
 from sparkgate.policy.forms.outline import BLANKS, Outlines, in_a_row
 
 T = TypeVar("T")
 Edit = tuple[int, int, str]
 """(start, end, what stands there instead): half open, in text order, disjoint."""
 
+OTHER_DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.VERSION1)
+"""As rules see digits: `re` knows fewer than `regex`."""
 WORD_CHARS = 10
 """Of the shortest word that an encoding is looked for in."""
 _RUN = re.compile("[A-Za-z0-9+/_-]{16,}")
-_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _TOKEN = in_a_row("tokens", 16)
 _LETTERS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _LETTER_BYTES = bytes(ord(chr(code).lower()) if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
@@ -76,7 +79,7 @@ class View:
     @once
     def has_other_digits(self) -> bool:
         """Whether there are digits of another script than ours."""
-        return not self.is_ascii and _OTHER_DIGIT.search(self.text) is not None
+        return not self.is_ascii and OTHER_DIGIT.search(self.text) is not None
 
     @once
     def is_printable(self) -> bool:
