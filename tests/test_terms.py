@@ -155,6 +155,8 @@ LEAKS = [
     ("Br3ll1x Dynam1cs lawsuit", "[name] lawsuit"),
     ("brellix-dynam1ks offer", "[name] offer"),
     ("W00dl4rk Pr0ject", "[name]"),
+    ("Pr0ject W00dlaik", "[name]"),
+    ("Pr0ject Woo-dl4rk", "[name]"),
     ("w0mbat_r3g1573r", "[name]"),
     ("V0rn4d0", "[name]"),
     ("Z1ntr3x", "[name]"),

@@ -20,6 +20,7 @@ from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.recent.clauses import Clauses
 from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped, unique
+from sparkgate.policy.sheet import Guess, Suspects, sheets, suspects
 from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
 from sparkgate.policy.views import Expanded, views
@@ -193,10 +194,14 @@ class Policy:
         """What counts at that place, and what is only on trial."""
         return self._profiles.settle(self._find(forms, deadline), text, where)
 
-    def find(self, view: View, deadline: float, accept: Accept | None) -> list[Finding]:
-        """What every detector that looks at this form finds in it, of what may count there. Raises Overrun."""
-        hits = self._book.find(view, deadline, accept)
-        for detector in self._everywhere if accept else (*self._everywhere, *self._others):
+    def find(
+        self, view: View, deadline: float, accept: Accept | None, suspects: Suspects | None = None
+    ) -> list[Finding]:
+        """What every detector that looks at this form finds in it, of what may count there; of suspects alone where
+        there are some. Raises Overrun."""
+        hits = self._book.find(view, deadline, accept, suspects.rules if suspects else None)
+        detectors = suspects.detectors if suspects else self._everywhere
+        for detector in detectors if accept else (*detectors, *self._others):
             hits += detector.find(view, deadline)
         return hits
 
@@ -221,11 +226,21 @@ class Policy:
     def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
         plain: list[View] = []
+        guesses: list[Guess] = []
         for view in forms:
             accept = restriction(view)
-            plain += [view] if accept is None else []
-            hits = self.find(view, deadline, accept)
-            found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
+            if accept:
+                guesses.append((view, accept))
+            else:
+                plain.append(view)
+                found += [_withheld(view, hit) for hit in self.find(view, deadline, None)]
+            if monotonic() > deadline:
+                raise Overrun
+        for sheet in sheets(guesses):
+            suspected = suspects(sheet, self._book, self._everywhere, deadline)
+            for view, accept in sheet:
+                hits = self.find(view, deadline, accept, suspected)
+                found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
         if not any(one.cls in SHIELDED for one in found):
             return found
         shields = [_withheld(view, hit) for view in plain for hit in self._shields.find(view, deadline)]

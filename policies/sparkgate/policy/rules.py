@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -144,7 +144,7 @@ class Rulebook:
             return called.rules
         outlines = view.outlines
         begun = [rule for part, outline, rule in called.probes if part in outlines[outline]]
-        fitting = {rule.id for rule in begun if len(rule.outline) == 1 or _fits(rule, outlines)}
+        fitting = {rule.id for rule in begun if len(rule.outline) == 1 or _fits(rule.outline[1:], outlines)}
         if not fitting:
             return called.free
         return [rule for rule in called.rules if rule.id in fitting or rule.id not in called.bound]
@@ -163,8 +163,11 @@ class Rulebook:
             )
         return found
 
-    def find(self, view: View, deadline: float, accept: Accept | None = None) -> list[Finding]:
-        """Every accepted match in a form, of rules that may count there.
+    def find(
+        self, view: View, deadline: float, accept: Accept | None = None, among: Sequence[Rule] | None = None
+    ) -> list[Finding]:
+        """Every accepted match in a form, of rules that may count there; of `among` alone where it is given, which is
+        for ASCII text.
 
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the last rule was tried.
@@ -175,7 +178,7 @@ class Rulebook:
             raise Overrun
         return [
             hit
-            for rule in self.candidates(view, accept)
+            for rule in (self.candidates(view, accept) if among is None else _candidates(among, view, accept))
             if not (brief and rule.trusted) or rule.pattern.search(text)
             for hit in matches(rule, text, deadline)
         ]
@@ -186,13 +189,25 @@ def literals(keyword: str) -> list[str]:
     return [keyword, *(keyword.replace(r"\d", digit) for digit in string.digits if r"\d" in keyword)]
 
 
-def _fits(rule: Rule, outlines: Mapping[str, str]) -> bool:
-    """Whether a part of each of its outlines but the first stands in ASCII text."""
-    for name, parts in rule.outline[1:]:
-        outline = outlines[name]
-        if parts[0] not in outline and (len(parts) == 1 or not any(map(outline.__contains__, parts))):
+def _candidates(rules: Iterable[Rule], view: View, accept: Accept | None) -> Iterator[Rule]:
+    """Those whose keyword and outline stand in ASCII text and that may count there."""
+    for rule in rules:
+        if (not accept or accept.takes(rule)) and _fits(rule.outline, view.outlines) and _is_called(rule, view.lower):
+            yield rule
+
+
+def _fits(outline: Iterable[tuple[str, tuple[str, ...]]], outlines: Mapping[str, str]) -> bool:
+    """Whether a part of each stands in ASCII text."""
+    for name, parts in outline:
+        found = outlines[name]
+        if parts[0] not in found and (len(parts) == 1 or not any(map(found.__contains__, parts))):
             return False
     return True
+
+
+def _is_called(rule: Rule, lower: str) -> bool:
+    """Whether a keyword stands in text of small letters; one with `\\d` always does."""
+    return not rule.keywords or any(word in lower or r"\d" in word for word in rule.keywords)
 
 
 def matches(rule: Rule, text: str, deadline: float) -> list[Finding]:

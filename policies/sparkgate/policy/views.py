@@ -82,17 +82,19 @@ def _forms(raw: View, *, plain: bool) -> Iterator[View]:
     if blanks is not None:
         yield blanks
     is_new = _New()
-    for view in filter(is_new, _apart(base, layers)):
-        yield view
-        yield from _inside(view, is_new)
-
-
-def _apart(base: View, layers: Sequence[View]) -> Iterator[View]:
-    """Forms in which something was put together, turned or spelled out, without and with encodings taken off."""
     decoded = _decoded(layers)
-    for whole in decoded if decoded and not any(map(_is_narrowed, decoded)) else (base, *decoded):
+    wholes = (base, *decoded)
+    apart = decoded if decoded and not any(map(_is_narrowed, decoded)) else wholes
+    for view in filter(is_new, _apart(wholes, apart)):
+        yield view
+        yield from _inside(view, is_new, apart)
+
+
+def _apart(wholes: Sequence[View], apart: Sequence[View]) -> Iterator[View]:
+    """Forms of both in which something was turned or spelled out, and of the latter, in which it was put together."""
+    for whole in apart:
         yield from joined(whole)
-    for whole in (base, *decoded):
+    for whole in wholes:
         yield from turned(whole)
         if codes := spelled(whole):
             yield codes
@@ -117,11 +119,15 @@ class _New:
         return True
 
 
-def _inside(view: View, is_new: _New) -> Iterator[View]:
-    """What is in a form that was put together or turned: turned and put together once more, and encoded."""
+def _inside(view: View, is_new: _New, apart: Sequence[View]) -> Iterator[View]:
+    """What is in a form that was put together or turned: turned and put together once more, and encoded.
+
+    With other letters the same is put together: what it was turned from was, where it is one of `apart`.
+    """
     yield from (layers := list(_layers(view, LAYERS_INSIDE)))
     if view.name in ("reversed", "rot13"):
-        yield from filter(is_new, joined(view))
+        lettered = view.name == "rot13" and any(view.of is one for one in apart)
+        yield from filter(is_new, joined(view, lettered=lettered))
         return
     for whole in (view, *_decoded(layers)):
         for again in filter(is_new, turned(whole)):

@@ -111,12 +111,13 @@ def near(edits: Iterable[Edit], text: str) -> Iterator[Edit]:
     """The edits, and what is far from all of them left out: it is looked at in other forms, and these are many."""
     at = 0
     for start, end, instead in edits:
-        since, until = _word_end(text, at, start) if at else 0, _word_begin(text, at, start)
-        if until > since:
-            yield since, until, "\n"
+        if start - at > (2 * CONTEXT_CHARS if at else CONTEXT_CHARS):
+            since, until = _word_end(text, at, start) if at else 0, _word_begin(text, at, start)
+            if until > since:
+                yield since, until, "\n"
         yield start, end, instead
         at = end
-    if at and (since := _word_end(text, at, len(text))) < len(text):
+    if at and len(text) - at > CONTEXT_CHARS and (since := _word_end(text, at, len(text))) < len(text):
         yield since, len(text), "\n"
 
 
@@ -273,6 +274,8 @@ BLANK_NAMES = ("singles", "groups", "wrapped", OTHER_BLANKS)
 """Those in which only blanks were taken out."""
 SAY_MORE = (*BLANK_NAMES, SAID)
 """Those in which more counts than in the others."""
+LETTERED = ("wrapped", "components", "after a prefix", SAID)
+"""Those that tell one small letter, or capital, from another."""
 MAX_SIGNS = 8
 """Different signs that are looked at as what stands between parts."""
 
@@ -303,12 +306,16 @@ def _is_doubled(sign: str, text: str) -> bool:
     return text.count(2 * sign) > 2 and len(re.findall(between, text)) > 2
 
 
-def joined(view: View) -> Iterator[View]:
-    """One form for each way in which words were taken apart."""
+def joined(view: View, *, lettered: bool = False) -> Iterator[View]:
+    """One form for each way in which words were taken apart; with `lettered` only for those of LETTERED."""
     text = view.text
     for name, (possible, edits) in JOINS.items():
+        if lettered and name not in LETTERED:
+            continue
         if possible(view) and (found := [*edits(text)]) and (form := rewrite(view, name, near(found, text))):
             yield form
+    if lettered:
+        return
     for sign in _between_parts(view):
         if (found := [*_signs(text, sign)]) and (form := rewrite(view, APART, near(found, text))):
             yield form
@@ -326,6 +333,10 @@ _TOKEN = re.compile(
 
 def turned(view: View) -> Iterator[View]:
     """Backwards, and with every letter moved by half the alphabet (ROT13)."""
-    if "@" in view.text or _TOKEN.search(view.runs):
+    if _may_be_turned(view) or (view.name in JOIN_NAMES and view.of is not None and _may_be_turned(view.of)):
         yield Mirror("reversed", view.text[::-1], view)
         yield View("rot13", view.text.translate(_HALF), view, (0,), ((0, len(view.text), True),))
+
+
+def _may_be_turned(view: View) -> bool:
+    return "@" in view.text or _TOKEN.search(view.runs) is not None

@@ -33,7 +33,8 @@ _BASE85 = re.compile(
     r"(?<!\S)(?=[0-9A-Za-z+_=-]{0,40}[!#$%&()*;<>?@^`{|}~])[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{10,}(?!\S)"
 )
 _BASE32 = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z2-7]{16,}|[a-z2-7]{16,})={0,6}(?![A-Za-z0-9=])")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:0[xX])?([0-9A-Fa-f]{16,})(?![0-9A-Fa-f])")
+_HEX = re.compile("[0-9A-Fa-f]{16,}")
+_HEX_MARK = re.compile("(?<![0-9A-Fa-f])0[xX]")
 _HEX_LIST = re.compile(
     r"(?<![0-9A-Za-z])(?:(?:0x)?[0-9A-Fa-f]{2}(?:[ :,;-]{1,2}(?:0x)?[0-9A-Fa-f]{2}){7,}|(?:0x[0-9A-Fa-f]{2}){8,})"
     r"(?![0-9A-Za-z])"
@@ -43,19 +44,22 @@ _DUMP = re.compile(
 )
 _BITS = re.compile(r"(?<![0-9A-Za-z])[01]{8}(?:[ ,]{0,2}[01]{8}){7,}(?![0-9A-Za-z])")
 _CODES = re.compile(r"(?<![0-9])[0-9]{2,3}(?:[ ,;.\n-]{1,2}[0-9]{2,3}){7,}(?![0-9])")
-_PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]{%d,}" % MIN_BYTES)
-_ASCII = re.compile(rb"[\t\n\r\x20-\x7e]{%d,}" % MIN_BYTES)
+_ASCII = b"\t\n\r" + bytes(range(0x20, 0x7F))
+_PRINTABLE = _ASCII + bytes(range(0x80, 0x100))
+_TEXTS = tuple((kind, re.compile(b"[%s]{%d,}" % (re.escape(kind), MIN_BYTES))) for kind in (_PRINTABLE, _ASCII))
 _STRAY_BYTES = 3
 """Before and behind a text, that hide nothing."""
 
 
 def readable(data: bytes) -> str | None:
     """The text in bytes, as UTF-8 or, where every other byte is 0, UTF-16; None for others."""
-    for start in (0, 1):
+    for start in (0, 1) if 0 in data else ():
         if len(data) >= 2 * MIN_BYTES and data[start::2].count(0) >= 0.8 * (len(data) // 2):
             data = data[1 - start :: 2]
             break
-    for pattern in (_PRINTABLE, _ASCII):
+    for kind, pattern in _TEXTS:
+        if data[_STRAY_BYTES:-_STRAY_BYTES].translate(None, kind):
+            return None
         longest = max(pattern.findall(data), key=len, default=b"")
         if len(longest) >= max(MIN_BYTES, len(data) - _STRAY_BYTES):
             try:
@@ -105,12 +109,12 @@ def _quoted(view: View) -> Iterator[Edit]:
 def _hex(view: View) -> Iterator[Edit]:
     """Pairs may begin at the first digit or at the second."""
     for match in _HEX.finditer(view.text):
-        digits = match[1]
+        digits, start = match[0], match.start()
         for skipped in range(2):
             pairs = digits[skipped : len(digits) - (len(digits) - skipped) % 2]
             meant = readable(bytes.fromhex(pairs))
             if meant is not None:
-                yield match.start(), match.end(), meant
+                yield start - 2 * bool(_HEX_MARK.match(view.text, max(0, start - 2), start)), match.end(), meant
                 break
 
 
@@ -219,7 +223,7 @@ def _in_octets(view: View) -> bool:
     return "00000000" in view.outlines["hex"] and bool(_OCTETS.search(view.text))
 
 
-IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
+ENCODINGS: Mapping[str, tuple[Gate, Decode]] = {
     "percent": (lambda view: "%" in view.text, _percent),
     "entities": (lambda view: "&" in view.text, _entities),
     "escapes": (lambda view: "\\" in view.text or "%u" in view.text or "U+" in view.text, _escapes),
@@ -228,15 +232,18 @@ IN_TEXT: Mapping[str, tuple[Gate, Decode]] = {
     "hex-list": (lambda view: view.is_listed, _hex_list),
     "hex-dump": (_dumped, _dump),
     "bits": (_in_octets, _bits),
-}
-"""Name → (whether it may be there at all, what takes it off)."""
-IN_WORDS: Mapping[str, tuple[Gate, Decode]] = {
     "hex": (lambda view: _SIXTEEN in view.outlines["hex"], _hex),
     "base32": (_in_base32, _base32),
     "base64": (lambda view: view.runs and not view.runs.islower(), _base64),
     "base85": (_in_base85, _base85),
 }
-"""The same of those that stand in one word; whether they may be there is told from the longer words alone."""
+"""Name → (whether it may be there at all, what takes it off); those that stand in one word come last."""
+_OF_SIGNS = frozenset(("percent", "entities", "octal", "quoted-printable", "bits", "base32", "base64"))
+KEPT: Mapping[str, frozenset[str]] = {
+    "reversed": _OF_SIGNS | {"hex", "hex-dump"},
+    "rot13": _OF_SIGNS | {"base85"},
+}
+"""Name of a form → encodings that may be there only where they may be in the form that it was made from."""
 
 
 def spelled(view: View) -> View | None:
@@ -246,11 +253,9 @@ def spelled(view: View) -> View | None:
 
 def unwrapped(view: View) -> View | None:
     """The form without one layer of every encoding that is there; None when there is none."""
-    at = view
-    for name, (possible, edits) in IN_TEXT.items():
-        if possible(at):
-            at = rewrite(at, name, edits(at)) or at
-    for name, (possible, edits) in IN_WORDS.items():
-        if possible(at):
+    at, kept = view, KEPT.get(view.name, ())
+    for name, (possible, edits) in ENCODINGS.items():
+        where = view.of if at is view and name in kept else at
+        if where is not None and possible(where):
             at = rewrite(at, name, edits(at)) or at
     return None if at is view else at

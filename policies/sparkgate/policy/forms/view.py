@@ -7,6 +7,7 @@ import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Generic, TypeVar, overload
 
 import regex
@@ -192,22 +193,12 @@ def rewrite(view: View, name: str, edits: Iterable[Edit]) -> View | None:
     edits = [*edits]
     if not edits:
         return None
-    text, last, at = view.text, 0, 0
-    parts: list[str] = []
-    begins: list[int] = []
-    pieces: list[tuple[int, int, bool]] = []
-
-    def add(part: str, start: int, end: int, *, same: bool) -> None:
-        nonlocal at
-        if part:
-            parts.append(part)
-            begins.append(at)
-            pieces.append((start, end, same))
-            at += len(part)
-
+    text, last = view.text, 0
+    cut: list[tuple[str, tuple[int, int, bool]]] = []
     for start, end, instead in edits:
-        add(text[last:start], last, start, same=True)
-        add(instead, start, end, same=False)
+        cut += (text[last:start], (last, start, True)), (instead, (start, end, False))
         last = end
-    add(text[last:], last, len(text), same=True)
-    return View(name, "".join(parts), view, tuple(begins), tuple(pieces))
+    cut.append((text[last:], (last, len(text), True)))
+    parts = [part for part, _ in cut if part]
+    begins = tuple(accumulate(map(len, parts), initial=0))[:-1]
+    return View(name, "".join(parts), view, begins, tuple([piece for part, piece in cut if part]))

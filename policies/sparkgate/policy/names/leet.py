@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from sparkgate.policy.literals import any_of
+from sparkgate.policy.literals import Literals, any_of
 from sparkgate.policy.names.fold import fold
 from sparkgate.policy.names.index import EDITABLE_PART, Near
 from sparkgate.policy.names.parse import Name
@@ -21,6 +22,8 @@ _LETTERS = {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a"
 _READINGS = (str.maketrans(_LETTERS), str.maketrans(_LETTERS | {"1": "l"}))
 _GATE = str.maketrans(_LETTERS | {"l": "i", "L": "i"})
 """Both readings of 1 at once: l is as i."""
+Halves = tuple[tuple[str, ...], ...]
+"""For each of some parts, what of it is looked for."""
 _SIGN = re.compile(r"[013457@$!*](?:(?<=[^\W\d_].)|(?=[^\W\d_]))")
 _LEET = frozenset(_LETTERS)
 _SIGNS = re.compile(r"[013457@$!*]+")
@@ -47,19 +50,29 @@ def _letters(letters: Mapping[int, str | int], signs: re.Match[str]) -> str:
     return signs[0].translate(letters if sides > 1 else {**letters, **_ENDS})
 
 
+def _halves(spellings: Iterable[str]) -> tuple[str, ...]:
+    """Of each spelling of a part, how it begins and ends."""
+    return tuple(half for text in spellings for size in [(len(text) - 1) // 2] for half in (text[:size], text[-size:]))
+
+
 class Leet:
     """The other readings of texts in which a word may be a part of a name."""
 
     def __init__(self, names: Iterable[Name]) -> None:
-        texts = {text for name in names for part in name.parts for text in part if len(text) >= _SHORTEST_PART}
-        parts = {text.translate(_GATE) for text in texts}
-        self._holds_a_part = any_of(parts)
-        self._near = Near(parts, EDITABLE_PART)
-        self._has_parts = bool(parts)
+        beside: dict[str, list[Halves]] = defaultdict(list)
+        for name in names:
+            parts = [[text.translate(_GATE) for text in part] for part in name.parts]
+            for at, part in enumerate(parts):
+                for text in part:
+                    if len(text) >= _SHORTEST_PART:
+                        beside[text].append(tuple(map(_halves, (*parts[:at], *parts[at + 1 :]))))
+        self._holds_a_part, self._beside = any_of(beside), Literals(beside)
+        self._near = Near(beside, EDITABLE_PART)
+        self._has_parts = bool(beside)
 
     def readings(self, text: str) -> Iterator[str]:
         """Texts of the same length with letters for signs; none for a text without a likely word."""
-        if not self._has_parts or not (STAR in text or self._has_a_part(text)) or not _SIGN.search(text):
+        if not self._has_parts or not (STAR in text or self._may_be_named(_gated(text))) or not _SIGN.search(text):
             return
         mixed = " ".join([word for word in text.split() if not (word.isalpha() or _LEET.isdisjoint(word))])
         if not self._is_likely(mixed):
@@ -69,6 +82,17 @@ class Leet:
             both = zip(text.split(), read.split(), strict=True)
             if self._is_likely(" ".join([f"{new} {STAR * (STAR in old)}" for old, new in both if old != new])):
                 yield read
+
+    def _may_be_named(self, gated: str) -> bool:
+        """Whether a part of a name stands in it, and half of each other part: one letter wrong leaves as much."""
+        if not self._holds_a_part(gated):
+            return False
+        bare = gated.replace(" ", "")
+        return any(
+            all(any(map(bare.__contains__, halves)) for halves in one)
+            for ones in self._beside.values(gated)
+            for one in ones
+        )
 
     def _has_a_part(self, text: str) -> bool:
         return self._holds_a_part(_gated(text))
