@@ -9,16 +9,17 @@ from time import monotonic
 
 import pytest
 
-from sparkgate.policy.acceptance import restriction
-from sparkgate.policy.finding import Detector, Finding, Label
+from sparkgate.policy.finding import Label
 from sparkgate.policy.forms.joins import LETTERED, joined, turned
+from sparkgate.policy.forms.unwrap import encodings
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.known.sources import Places
 from sparkgate.policy.known.values import KnownValues
 from sparkgate.policy.rules import Rulebook, shipped
-from sparkgate.policy.sheet import SHEET_CHARS, Guess, sheets, suspects
+from sparkgate.policy.sheet import Sheet, together
+from sparkgate.policy.suspects import suspects
 from sparkgate.policy.terms import Term, Terms
-from sparkgate.policy.views import views
+from sparkgate.policy.views import sheets
 
 BOOK = Rulebook(shipped())
 NAMES = ("Brellix Dynamics", "Vornado", "Project Woodlark", "Kroger & Hahnle", "Wombat Register")
@@ -38,27 +39,20 @@ DRESSES: dict[str, Callable[[str], str]] = {
 }
 
 
-def guesses(text: str) -> list[Guess]:
-    return [(view, accept) for view in views(text) if (accept := restriction(view))]
-
-
-def found(detector: Detector, view: View) -> list[Finding]:
-    return detector.find(view, monotonic() + 30)
+def of_several(text: str) -> list[Sheet]:
+    return [sheet for sheet in sheets(text) if len(sheet.forms) > 1]
 
 
 @pytest.mark.parametrize("dress", DRESSES)
 def test_rules_find_in_a_form_on_a_sheet_what_they_find_in_the_form_by_itself(dress: str) -> None:
-    sheets_seen, hits = 0, 0
+    hits = 0
     for rule in shipped():
-        for sheet in sheets(guesses(DRESSES[dress](rule.leaks[0]))):
-            together = suspects(sheet, BOOK, (), monotonic() + 30)
-            sheets_seen += together is not None
-            for view, accept in sheet if together else ():
+        for sheet in of_several(DRESSES[dress](rule.leaks[0])):
+            on_it = suspects(sheet, BOOK, (), monotonic() + 30)
+            for view, accept in sheet.forms:
                 alone = BOOK.find(view, monotonic() + 30, accept)
-                assert together is not None
-                assert BOOK.find(view, monotonic() + 30, accept, together.rules) == alone, (rule.id, view.text)
+                assert BOOK.find(view, monotonic() + 30, accept, on_it.rules) == alone, (rule.id, view.text)
                 hits += bool(alone)
-    assert sheets_seen > 20
     assert hits
 
 
@@ -69,23 +63,36 @@ def test_who_finds_something_in_a_form_is_a_suspect_on_its_sheet(dress: str, tmp
     values = KnownValues(b"k" * 32, Places(tmp_path, VALUES, env=("*",)))
     hits = 0
     for secret in (*NAMES, *VALUES.values()):
-        for sheet in sheets(guesses(DRESSES[dress](f"{secret} and {secret}"))):
-            together = suspects(sheet, BOOK, (names, values), monotonic() + 30)
-            finders = [one for one in (names, values) if any(found(one, view) for view, _ in sheet)]
-            assert together is None or all(one in together.detectors for one in finders), secret
+        for sheet in of_several(DRESSES[dress](f"{secret} and {secret}")):
+            on_it = suspects(sheet, BOOK, (names, values), monotonic() + 30)
+            finders = [
+                one for one in (names, values) if any(one.find(view, monotonic() + 30) for view, _ in sheet.forms)
+            ]
+            assert all(one in on_it.detectors for one in finders), secret
             hits += bool(finders)
     assert hits
 
 
+@pytest.mark.parametrize("dress", DRESSES)
+def test_an_encoding_that_may_be_in_a_form_may_be_on_its_sheet(dress: str) -> None:
+    seen = set()
+    for rule in shipped():
+        for sheet in of_several(DRESSES[dress](f"{rule.leaks[0]} {rule.leaks[0].encode().hex()}")):
+            there = {name for view, _ in sheet.forms for name in encodings(view)}
+            assert there <= {*encodings(sheet.text)}, rule.id
+            seen |= there
+    assert len(seen) > 1
+
+
 def test_every_form_is_on_one_sheet_in_its_order_and_no_sheet_is_long() -> None:
     sizes = (1, 500, 1499, 1, 2500, 700, 700, 700, 0, 1990, 5)
-    forms = [(View("reversed", "x" * size), accept) for size in sizes for _, accept in guesses("a@b.example")[:1]]
-    forms[6] = View("reversed", "é" * 10), forms[6][1]
-    made = list(sheets(forms))
-    assert [form for sheet in made for form in sheet] == forms
-    assert all(len(sheet) == 1 or sum(len(view.text) for view, _ in sheet) <= SHEET_CHARS for sheet in made)
-    assert all(len(sheet) == 1 or all(view.is_ascii for view, _ in sheet) for sheet in made)
-    assert [len(sheet) for sheet in made] == [2, 2, 1, 1, 1, 2, 2]
+    forms = [View("reversed", "x" * size) for size in sizes]
+    forms[6] = View("reversed", "é" * 10)
+    forms[9] = View("percent", forms[9].text)
+    made = list(together(forms))
+    assert [view for sheet in made for view, _ in sheet.forms] == forms
+    assert all(sheet.text.text.split("\n") == [view.text for view, _ in sheet.forms] for sheet in made)
+    assert [len(sheet.forms) for sheet in made] == [2, 2, 1, 1, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("dress", DRESSES)

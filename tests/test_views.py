@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 from sparkgate.policy.explain import chain
-from sparkgate.policy.forms.joins import _PREFIXES, JOINS, _between_parts, _is_mixed, _odd_runs, turned
-from sparkgate.policy.forms.unwrap import ENCODINGS, KEPT
+from sparkgate.policy.forms.joins import _PREFIXES, JOINS, _between_parts, _is_mixed, _odd_runs
+from sparkgate.policy.forms.unwrap import ENCODINGS
 from sparkgate.policy.forms.view import Mirror, View, rewrite
 from sparkgate.policy.judge import Policy
 from sparkgate.policy.rules import Rule, parse, shipped
@@ -281,17 +281,6 @@ def test_the_quick_look_for_an_encoding_never_hides_what_would_be_taken_off(name
                 found += 1
                 assert possible(View("raw", text)), text
     assert found
-
-
-@pytest.mark.parametrize("form", [*KEPT])
-def test_what_a_turned_form_may_hold_the_form_before_it_may_hold_as_well(form: str) -> None:
-    for word in TOKENS.values():
-        for name, dress in DISGUISES.items():
-            before = View("raw", f"why does {dress(word)} fail")
-            for view in (one for one in turned(before) if one.name == form):
-                for encoding in KEPT[form]:
-                    possible, edits = ENCODINGS[encoding]
-                    assert possible(before) or not (possible(view) or list(edits(view))), (name, encoding)
 
 
 def test_the_quick_look_for_odd_groups_never_hides_any() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from sparkgate.policy.acceptance import Accept, accepts, restriction
+from sparkgate.policy.acceptance import Accept, accepts
 from sparkgate.policy.code.detector import CodeDetector
 from sparkgate.policy.decision import Decision, merge, replace, strongest
 from sparkgate.policy.finding import ANYWHERE, Class, Detector, Finding, Overrun, Where, Withheld
@@ -20,10 +20,11 @@ from sparkgate.policy.profiles import FILE as PROFILES
 from sparkgate.policy.profiles import Profiles, load_profiles
 from sparkgate.policy.recent.clauses import Clauses
 from sparkgate.policy.rules import Rule, Rulebook, RuleError, load, shipped, unique
-from sparkgate.policy.sheet import Guess, Suspects, sheets, suspects
+from sparkgate.policy.sheet import Sheet
+from sparkgate.policy.suspects import Suspects, suspects
 from sparkgate.policy.syntax import Neutral
 from sparkgate.policy.terms import load_terms
-from sparkgate.policy.views import Expanded, views
+from sparkgate.policy.views import Expanded, sheets
 
 SHIELDED: frozenset[Class] = frozenset({"pii", "local"})
 OTHER_IDS = (
@@ -172,7 +173,7 @@ class Policy:
         if size_bytes > self.max_bytes:
             return Decision("block", "", reason="input-too-long")
         deadline = monotonic() + self.deadline_s
-        found, on_trial = self._settled(text, views(text), where, deadline)
+        found, on_trial = self._settled(text, sheets(text), where, deadline)
         if not found and not on_trial:
             return CLEAN
         for _ in range(ROUNDS):
@@ -181,7 +182,7 @@ class Policy:
             released = replace(text, findings)
             # What was taken out may have hidden something from a rule, so a redacted text is judged again; what lies
             # inside a placeholder is ours.
-            more = self._settled(text, views(released, plain=True), where, deadline)[0] if verdict == "redact" else []
+            more = self._settled(text, sheets(released, plain=True), where, deadline)[0] if verdict == "redact" else []
             more = [hit for hit in more if not any(one.start <= hit.start and hit.end <= one.end for one in findings)]
             if not more:
                 return _decision(text, findings, found, on_trial, released.text)
@@ -189,7 +190,7 @@ class Policy:
         return Decision("block", "", reason="policy-unstable")
 
     def _settled(
-        self, text: str, forms: Iterable[View], where: Where, deadline: float
+        self, text: str, forms: Iterable[Sheet], where: Where, deadline: float
     ) -> tuple[list[Withheld], list[Withheld]]:
         """What counts at that place, and what is only on trial."""
         return self._profiles.settle(self._find(forms, deadline), text, where)
@@ -223,22 +224,14 @@ class Policy:
         detectors, view = (self._shields, self._book, *self._values), View("raw", text)
         return [hit for detector in detectors for hit in detector.find(view, deadline) if hit.rule.forms != "plain"]
 
-    def _find(self, forms: Iterable[View], deadline: float) -> list[Withheld]:
+    def _find(self, forms: Iterable[Sheet], deadline: float) -> list[Withheld]:
         found: list[Withheld] = []
         plain: list[View] = []
-        guesses: list[Guess] = []
-        for view in forms:
-            accept = restriction(view)
-            if accept:
-                guesses.append((view, accept))
-            else:
-                plain.append(view)
-                found += [_withheld(view, hit) for hit in self.find(view, deadline, None)]
-            if monotonic() > deadline:
-                raise Overrun
-        for sheet in sheets(guesses):
-            suspected = suspects(sheet, self._book, self._everywhere, deadline)
-            for view, accept in sheet:
+        for sheet in forms:
+            several = len(sheet.forms) > 1
+            suspected = suspects(sheet, self._book, self._everywhere, deadline) if several else None
+            for view, accept in sheet.forms:
+                plain += [view] if accept is None else []
                 hits = self.find(view, deadline, accept, suspected)
                 found += [_withheld(view, hit) for hit in hits if accepts(view, hit.rule, hit.start, hit.end)]
         if not any(one.cls in SHIELDED for one in found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -68,9 +69,11 @@ class Terms:
         Raises:
             Overrun: `deadline` (time.monotonic seconds) passed before the end.
         """
+        if not self.terms:
+            return []
         found: set[tuple[int, int, int]] = set()
-        text = rest = view.text
-        while self.terms and (more := self._find_once(text, rest, deadline) - found):
+        rest = view.text
+        while more := self._find_once(view.text, rest, deadline) - found:
             # What is taken out may leave an edge for what stands beside it.
             found |= more
             rest = _masked(rest, more)
@@ -82,12 +85,14 @@ class Terms:
                 raise Overrun("terms")
 
         tick()
+        found: set[tuple[int, int, int]] = set()
         foldings = self._foldings if has_digraphs(rest) else self._foldings[:1]
-        readings = [(rest, self._index), *((read, self._leet_index) for read in self._leet.readings(rest))]
-        places = (
-            place for read, index in readings for folding in foldings for place in matches(read, folding, index, tick)
-        )
-        return {(start, end, term) for term, start, end in places if _is_near(self.terms[term].near, text, start, end)}
+        for read, index in chain([(rest, self._index)], ((one, self._leet_index) for one in self._leet.readings(rest))):
+            for folding in foldings:
+                for term, start, end in matches(read, folding, index, tick):
+                    if _is_near(self.terms[term].near, text, start, end):
+                        found.add((start, end, term))
+        return found
 
 
 def _masked(text: str, found: Iterable[tuple[int, int, int]]) -> str:

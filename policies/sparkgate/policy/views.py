@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 import regex
 
-from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, joined, near, other_blanks, turned
+from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, TURNED, joined, near, other_blanks, turned
 from sparkgate.policy.forms.lookalikes import plain
-from sparkgate.policy.forms.unwrap import spelled, unwrapped
+from sparkgate.policy.forms.unwrap import encodings, spelled, unwrapped
 from sparkgate.policy.forms.view import OTHER_DIGIT, Edit, View, rewrite
+from sparkgate.policy.sheet import Sheet, together
 
-__all__ = ["Expanded", "View", "folded", "is_invisible", "views"]
+__all__ = ["Expanded", "View", "folded", "is_invisible", "sheets", "views"]
 
 LAYERS, LAYERS_INSIDE = 4, 2
 """Of encoding within encoding."""
@@ -54,40 +56,72 @@ def views(given: str | View, *, plain: bool = False) -> Iterator[View]:
     Raises:
         Expanded: one of them is too long to be judged.
     """
-    raw = given if isinstance(given, View) else View("raw", given)
-    limit = MAX_GROWTH * len(raw.text) + MORE_CHARS
-    for view in _forms(raw, plain=plain):
-        if len(view.text) > limit:
-            raise Expanded
-        yield view
+    return (view for sheet in sheets(given, plain=plain) for view, _ in sheet.forms)
 
 
-def _forms(raw: View, *, plain: bool) -> Iterator[View]:
-    yield raw
-    base = raw
-    for view in _folded(raw):
-        yield _where_changed(view, base)
-        base = view
-    layers: list[View] = []
-    for view in _layers(base, LAYERS):
-        yield view
-        last = view
-        for seen in _folded(view):
-            yield _where_changed(seen, last)
-            last = seen
-        layers.append(last)
+def sheets(given: str | View, *, plain: bool = False) -> Iterator[Sheet]:
+    """The same, short ones together."""
+    shown = _Shown(given if isinstance(given, View) else View("raw", given))
+    yield from together(shown.forms())
     if plain:
         return
-    blanks = rewrite(raw, OTHER_BLANKS, other_blanks(raw.text)) if base is not raw else None
-    if blanks is not None:
-        yield blanks
     is_new = _New()
-    decoded = _decoded(layers)
+    encoded: list[View] = []
+    for sheet in together(_guessed(shown, is_new)):
+        yield sheet
+        if possible := encodings(sheet.text):
+            for view, _ in sheet.forms:
+                encoded += _encoded(view, possible, is_new)
+    if encoded:
+        yield from together(encoded)
+
+
+class _Shown:
+    """The forms of a text in which words and lines stand as a reader sees them.
+
+    Attributes:
+        base: the text with its letters folded; known when the forms have been made, as the next.
+        layers: of encodings that were taken off, the outermost first.
+    """
+
+    def __init__(self, raw: View) -> None:
+        self.raw = self.base = raw
+        self.layers: list[View] = []
+
+    def forms(self) -> Iterator[View]:
+        """Raises Expanded; only folding makes a text longer."""
+        limit = MAX_GROWTH * len(self.raw.text) + MORE_CHARS
+        yield self.raw
+        for view in _folded(self.raw, limit):
+            yield _where_changed(view, self.base)
+            self.base = view
+        for view in _layers(self.base, LAYERS):
+            yield view
+            last = view
+            for seen in _folded(view, limit):
+                yield _where_changed(seen, last)
+                last = seen
+            self.layers.append(last)
+
+
+def _guessed(shown: _Shown, is_new: _New) -> Iterator[View]:
+    """Forms in which something was put together, turned or spelled out, and what was put together and turned.
+
+    With other letters the same is put together: what it was turned from was, where it is one of those taken apart.
+    """
+    raw, base = shown.raw, shown.base
+    if base is not raw and (blanks := rewrite(raw, OTHER_BLANKS, other_blanks(raw.text))):
+        yield blanks
+    decoded = _decoded(shown.layers)
     wholes = (base, *decoded)
     apart = decoded if decoded and not any(map(_is_narrowed, decoded)) else wholes
     for view in filter(is_new, _apart(wholes, apart)):
         yield view
-        yield from _inside(view, is_new, apart)
+        if view.name in TURNED:
+            lettered = view.name == "rot13" and any(view.of is one for one in apart)
+            yield from filter(is_new, joined(view, lettered=lettered))
+        else:
+            yield from filter(is_new, turned(view))
 
 
 def _apart(wholes: Sequence[View], apart: Sequence[View]) -> Iterator[View]:
@@ -98,6 +132,17 @@ def _apart(wholes: Sequence[View], apart: Sequence[View]) -> Iterator[View]:
         yield from turned(whole)
         if codes := spelled(whole):
             yield codes
+
+
+def _encoded(view: View, possible: Collection[str], is_new: _New) -> Iterator[View]:
+    """What is encoded in a form that was guessed, and that turned; in one that was turned and put together, nothing."""
+    if view.of is not None and view.of.name in TURNED:
+        return
+    yield from (layers := list(_layers(view, LAYERS_INSIDE, possible)))
+    if view.name not in TURNED:
+        for again in filter(is_new, (form for whole in _decoded(layers) for form in turned(whole))):
+            yield again
+            yield from _layers(again, LAYERS_INSIDE)
 
 
 class _New:
@@ -117,22 +162,6 @@ class _New:
             return False
         alike.append(view)
         return True
-
-
-def _inside(view: View, is_new: _New, apart: Sequence[View]) -> Iterator[View]:
-    """What is in a form that was put together or turned: turned and put together once more, and encoded.
-
-    With other letters the same is put together: what it was turned from was, where it is one of `apart`.
-    """
-    yield from (layers := list(_layers(view, LAYERS_INSIDE)))
-    if view.name in ("reversed", "rot13"):
-        lettered = view.name == "rot13" and any(view.of is one for one in apart)
-        yield from filter(is_new, joined(view, lettered=lettered))
-        return
-    for whole in (view, *_decoded(layers)):
-        for again in filter(is_new, turned(whole)):
-            yield again
-            yield from _layers(again, LAYERS_INSIDE)
 
 
 def _decoded(layers: Sequence[View]) -> Sequence[View]:
@@ -162,13 +191,15 @@ def _changed(view: View, before: View) -> View:
     return rewrite(view, NEAR, near(edits, view.text)) or view
 
 
-def _layers(view: View, most: int) -> Iterator[View]:
-    """Raises Expanded when there is still an encoding after so many."""
+def _layers(view: View, most: int, possible: Collection[str] | None = None) -> Iterator[View]:
+    """Of the first one only what is possible is looked for. Raises Expanded when there is still an encoding after so
+    many."""
     for _ in range(most):
-        inner = unwrapped(view)
+        inner = unwrapped(view, possible)
         if inner is None:
             return
         yield (view := _where_changed(inner, view))
+        possible = None
     if most == LAYERS and unwrapped(view) is not None:
         raise Expanded
 
@@ -176,22 +207,24 @@ def _layers(view: View, most: int) -> Iterator[View]:
 def folded(raw: View) -> View:
     """A text with its letters as a reader sees them; what grows beyond what is judged is left as it was."""
     seen = raw
-    for view in _folded(raw):
-        if len(view.text) > MAX_GROWTH * len(raw.text) + MORE_CHARS:
-            break
-        seen = view
+    with suppress(Expanded):
+        for view in _folded(raw, MAX_GROWTH * len(raw.text) + MORE_CHARS):
+            seen = view
     return seen
 
 
-def _folded(raw: View) -> Iterator[View]:
+def _folded(raw: View, limit: int) -> Iterator[View]:
+    """Raises Expanded when one is longer than so many characters."""
     if raw.is_ascii and (raw.is_printable or not _OTHER.search(raw.text)):
         return
-    normal = rewrite(raw, "normal", _normal(raw.text))
-    if normal is not None:
-        yield normal
-    latin = rewrite(normal or raw, "latin", plain((normal or raw).text))
-    if latin is not None:
-        yield latin
+    seen = raw
+    for name, edits in (("normal", _normal), ("latin", plain)):
+        view = rewrite(seen, name, edits(seen.text))
+        if view is not None:
+            if len(view.text) > limit:
+                raise Expanded
+            yield view
+            seen = view
 
 
 def _normal(text: str) -> Iterator[Edit]:

@@ -142,10 +142,12 @@ def _grouped(view: View) -> Iterator[View]:
     A word may begin and end with groups that look like words, so several ways to cut it out are tried.
     """
     runs = _odd_runs(view) if _is_mixed(view) else []
-    groups = list(_CHUNK.finditer(view.text)) if runs else []
+    if not runs:
+        return
+    groups = list(_CHUNK.finditer(view.text))
     # A table of ids is a long run, and no word: its ends need no care.
     several = sum(end - first for first, end in runs) <= _LONG_RUN
-    for before, after in product(range(4), range(3)) if several and runs else [(0, 0)] * bool(runs):
+    for before, after in product(range(4), range(3)) if several else [(0, 0)]:
         form = rewrite(view, "groups", near(_between(groups, runs, before, after), view.text))
         if form is not None:
             yield form
@@ -329,6 +331,9 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}"
 )
 """Without a longer word of mixed letters, and without an address, there is nothing to turn."""
+
+
+TURNED = ("reversed", "rot13")
 
 
 def turned(view: View) -> Iterator[View]:

@@ -35,7 +35,7 @@ _GAP = re.compile(r"\W+")
 
 def may_be_said(view: View) -> bool:
     """Whether there are enough words for digits in it, with no more than two others between them."""
-    if NUMERALS.keys().isdisjoint(view.letters):
+    if NUMERALS.keys().isdisjoint(view.letters) or sum(map(NUMERALS.__contains__, view.letters)) < LEAST:
         return False
     words = view.lower.replace("-", " ").split()
     places = [place for place, word in enumerate(words) if word in _STOPPED]

@@ -89,6 +89,17 @@ OUTLINES: Mapping[str, Outline] = {
         _table({MEMBER: f"{LETTERS}{DIGITS}"}, " "),
         opens="",
     ),
+    "base32": Outline(
+        "small letters and 2 to 7 as a, other letters and digits as x, all else is a blank: `ab2-c1` → `aaa ax`",
+        _table({MEMBER: f"{SMALL}234567", "x": f"{CAPITALS}0189"}, " "),
+        opens=" ",
+    ),
+    "base32-capitals": Outline(
+        "the same with capitals: `AB2-C1` → `aaa ax`",
+        _table({MEMBER: f"{CAPITALS}234567", "x": f"{SMALL}0189"}, " "),
+        opens=" ",
+    ),
+    "bits": Outline("0 and 1 as a, all else is a blank: `10,2` → `aa  `", _table({MEMBER: "01"}, " "), opens=""),
     "tokens": Outline(
         "letters, digits, _, +, / and - as a, all else is a blank: `ab_1=c` → `aaaa a`",
         _table({MEMBER: _TOKEN}, " "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from sparkgate.policy.forms.outline import in_a_row
 from sparkgate.policy.forms.view import Edit, View, rewrite
@@ -202,9 +202,9 @@ def _from_base64(text: str, start: int, end: int) -> Iterator[Edit]:
 
 _OCTETS = re.compile("[01]{8}[ ,]{0,2}[01]{8}")
 _SIXTEEN = 16 * "0"
-_LONG_WORD = in_a_row("words", 16)
+_OCTET, _LONG_WORD = in_a_row("bits", 8), in_a_row("words", 16)
 _BASE85_SIGNS = frozenset(b"!#$%&()*;<>?@^`{|}~")
-_BASE32_RUN = re.compile("[A-Z2-7]{16}|[a-z2-7]{16}")
+_BASE32_RUNS = tuple((name, in_a_row(name, 16)) for name in ("base32", "base32-capitals"))
 
 
 def _dumped(view: View) -> bool:
@@ -212,7 +212,10 @@ def _dumped(view: View) -> bool:
 
 
 def _in_base32(view: View) -> bool:
-    return bool(view.runs) and _LONG_WORD in view.outlines["words"] and bool(_BASE32_RUN.search(view.runs))
+    outlines = view.outlines
+    return (
+        bool(view.runs) and _LONG_WORD in outlines["words"] and any(run in outlines[one] for one, run in _BASE32_RUNS)
+    )
 
 
 def _in_base85(view: View) -> bool:
@@ -220,7 +223,8 @@ def _in_base85(view: View) -> bool:
 
 
 def _in_octets(view: View) -> bool:
-    return "00000000" in view.outlines["hex"] and bool(_OCTETS.search(view.text))
+    outlines = view.outlines
+    return "00000000" in outlines["hex"] and _OCTET in outlines["bits"] and bool(_OCTETS.search(view.text))
 
 
 ENCODINGS: Mapping[str, tuple[Gate, Decode]] = {
@@ -234,16 +238,10 @@ ENCODINGS: Mapping[str, tuple[Gate, Decode]] = {
     "bits": (_in_octets, _bits),
     "hex": (lambda view: _SIXTEEN in view.outlines["hex"], _hex),
     "base32": (_in_base32, _base32),
-    "base64": (lambda view: view.runs and not view.runs.islower(), _base64),
+    "base64": (lambda view: not all(map(str.islower, view.runs.split())), _base64),
     "base85": (_in_base85, _base85),
 }
 """Name → (whether it may be there at all, what takes it off); those that stand in one word come last."""
-_OF_SIGNS = frozenset(("percent", "entities", "octal", "quoted-printable", "bits", "base32", "base64"))
-KEPT: Mapping[str, frozenset[str]] = {
-    "reversed": _OF_SIGNS | {"hex", "hex-dump"},
-    "rot13": _OF_SIGNS | {"base85"},
-}
-"""Name of a form → encodings that may be there only where they may be in the form that it was made from."""
 
 
 def spelled(view: View) -> View | None:
@@ -251,11 +249,21 @@ def spelled(view: View) -> View | None:
     return rewrite(view, "codes", _codes(view)) if view.is_listed else None
 
 
-def unwrapped(view: View) -> View | None:
-    """The form without one layer of every encoding that is there; None when there is none."""
-    at, kept = view, KEPT.get(view.name, ())
+def encodings(view: View) -> list[str]:
+    """Those that may be in a form."""
+    return [name for name, (possible, _) in ENCODINGS.items() if possible(view)]
+
+
+def unwrapped(view: View, names: Collection[str] | None = None) -> View | None:
+    """The form without one layer of these encodings, and of others that they hide; None when there is none.
+
+    Without names, of those that may be there.
+    """
+    names = encodings(view) if names is None else names
+    if not names:
+        return None
+    at = view
     for name, (possible, edits) in ENCODINGS.items():
-        where = view.of if at is view and name in kept else at
-        if where is not None and possible(where):
+        if name in names if at is view else possible(at):
             at = rewrite(at, name, edits(at)) or at
     return None if at is view else at

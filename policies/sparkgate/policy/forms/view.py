@@ -137,7 +137,7 @@ class View:
     def is_listed(self) -> bool:
         """Whether eight numbers of two or three digits stand in a row, or bytes that are marked as such."""
         outline = self.outlines["hex"]
-        if "0x00" in outline:
+        if "0x" in self.text and "0x00" in outline:
             if "0x00 0x00" in outline or "0x000x00" in outline:
                 return True
             outline = outline.replace("0x00", "00")

@@ -162,7 +162,7 @@ class Index:
                 data = padded[first : len(padded) - first]
                 if not pieces.isdisjoint(map(hash, layout.iter_unpack(data))):
                     found += self._near(veiled, size, self._hits(pieces, layout, first, data), deadline)
-        return merged(found)
+        return merged(found) if found else found
 
     @staticmethod
     def _hits(pieces: frozenset[int], layout: Struct, first: int, data: bytes) -> Iterator[int]:
