@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -110,6 +111,7 @@ def _check_lines(rules: Policy) -> None:
     from sparkgate.policy.recent.window import Window
 
     window, find = Window(lanes=MANY_SESSIONS), rules.find_at(ANYWHERE)
+    gc.freeze()  # to look through the rules in the midst of a decision takes longer than the decision
     for line in sys.stdin.buffer:
         if not line.strip():
             continue
