@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import copy
 import os
 import pickle
 import random
 import string
 import tracemalloc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import monotonic
 
@@ -115,6 +116,15 @@ def test_a_credential_is_known_from_every_file_of_the_table(source: Source, tmp_
     found = values.find(form(text), soon())
     assert texts(found, text) == [value] and values.notes == ()
     assert {(one.rule.id, one.rule.cls, one.rule.verdict) for one in found} == {("known-value", "secret", "block")}
+
+
+@pytest.mark.parametrize("turn", [lambda text: text[::-1], lambda text: codecs.encode(text, "rot13")])
+def test_a_value_of_words_is_known_backwards_and_in_other_letters(turn: Callable[[str], str], tmp_path: Path) -> None:
+    environ = {"VAULT_PHRASE": "correct-horse-battery-staple"}
+    values = KnownValues(KEY, Places(a_home(tmp_path), environ, env=("VAULT_*",)))
+    text = f"why is {turn('correct-horse-battery-staple')} refused"
+    assert ids(values.find(form(text), soon())) == {"known-value"}
+    assert values.count == 1
 
 
 @pytest.mark.parametrize(

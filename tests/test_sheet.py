@@ -10,7 +10,8 @@ from time import monotonic
 import pytest
 
 from sparkgate.policy.finding import Label
-from sparkgate.policy.forms.joins import LETTERED, joined, turned
+from sparkgate.policy.forms.joins import LETTERED, joined
+from sparkgate.policy.forms.turns import turned
 from sparkgate.policy.forms.unwrap import encodings
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.known.sources import Places

@@ -15,6 +15,7 @@ import pytest
 
 from sparkgate.policy.explain import chain
 from sparkgate.policy.forms.joins import _PREFIXES, JOINS, _between_parts, _is_mixed, _odd_runs
+from sparkgate.policy.forms.turns import TURNED
 from sparkgate.policy.forms.unwrap import ENCODINGS
 from sparkgate.policy.forms.view import Mirror, View, rewrite
 from sparkgate.policy.judge import Policy
@@ -281,6 +282,30 @@ def test_the_quick_look_for_an_encoding_never_hides_what_would_be_taken_off(name
                 found += 1
                 assert possible(View("raw", text)), text
     assert found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Qwen3-Coder-480B-A35B-Instruct-FP8",
+        "gemma-3-27b-it-quantized.w4a16",
+        "Llama-3_3-Nemotron-Super-49B-v1_5-NVFP4",
+        "Mistral-Small-3.2-24B-Instruct-2506-AWQ-INT4",
+        "25.09-trtllm-python-py3",
+    ],
+)
+def test_a_text_is_not_turned_for_the_name_of_a_model(name: str) -> None:
+    assert [view.name for view in views(f"how fast is {name} on one GPU") if view.name in TURNED] == []
+
+
+@pytest.mark.parametrize("size", range(1, 7))
+def test_a_token_in_parts_that_look_like_words_is_turned_all_the_same(size: int) -> None:
+    draw = random.Random(size)
+    for letters in (string.ascii_letters, string.ascii_uppercase + "234567", string.ascii_lowercase + "0123456789"):
+        for _ in range(200):
+            sign = draw.choice("-_")
+            cut = f"Abc1{sign}{every(''.join(draw.choices(letters, k=40)), size, sign)}"
+            assert [view.name for view in views(f"why {cut} fails") if view.name == "reversed"], cut
 
 
 def test_the_quick_look_for_odd_groups_never_hides_any() -> None:

@@ -14,8 +14,9 @@ from contextlib import suppress
 
 import regex
 
-from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, TURNED, joined, near, other_blanks, turned
+from sparkgate.policy.forms.joins import JOIN_NAMES, OTHER_BLANKS, SAY_MORE, joined, near, other_blanks
 from sparkgate.policy.forms.lookalikes import plain
+from sparkgate.policy.forms.turns import TURNED, turned
 from sparkgate.policy.forms.unwrap import encodings, spelled, unwrapped
 from sparkgate.policy.forms.view import OTHER_DIGIT, Edit, View, rewrite
 from sparkgate.policy.sheet import Sheet, together

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 from sparkgate.policy.forms.numerals import may_be_said, said
 from sparkgate.policy.forms.outline import Outlines
-from sparkgate.policy.forms.view import Edit, Mirror, View, rewrite
+from sparkgate.policy.forms.view import Edit, View, rewrite
 from sparkgate.policy.literals import any_of
 
 CONTEXT_CHARS = 80
@@ -322,26 +322,3 @@ def joined(view: View, *, lettered: bool = False) -> Iterator[View]:
         if (found := [*_signs(text, sign)]) and (form := rewrite(view, APART, near(found, text))):
             yield form
     yield from _grouped(view)
-
-
-_HALF = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM"
-)
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}"
-)
-"""Without a longer word of mixed letters, and without an address, there is nothing to turn."""
-
-
-TURNED = ("reversed", "rot13")
-
-
-def turned(view: View) -> Iterator[View]:
-    """Backwards, and with every letter moved by half the alphabet (ROT13)."""
-    if _may_be_turned(view) or (view.name in JOIN_NAMES and view.of is not None and _may_be_turned(view.of)):
-        yield Mirror("reversed", view.text[::-1], view)
-        yield View("rot13", view.text.translate(_HALF), view, (0,), ((0, len(view.text), True),))
-
-
-def _may_be_turned(view: View) -> bool:
-    return "@" in view.text or _TOKEN.search(view.runs) is not None

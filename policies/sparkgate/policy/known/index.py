@@ -23,6 +23,8 @@ from struct import Struct
 from time import monotonic
 
 from sparkgate.policy.finding import Overrun
+from sparkgate.policy.forms.turns import both_turned, may_be_turned
+from sparkgate.policy.forms.view import View
 from sparkgate.policy.known.choice import Value
 
 STRIDE = 4
@@ -83,13 +85,18 @@ class Keyed:
         return int.from_bytes(blake2b(veiled, digest_size=8, key=self._key).digest(), "big")
 
     def digests(self, values: Iterable[Value]) -> Digests:
-        """All that is kept of these values; values of less than six bytes are passed over."""
+        """All that is kept of these values; values of less than six bytes are passed over.
+
+        One that no text is turned for, as it reads like words, is known turned as a whole.
+        """
         pieces: dict[int, set[int]] = {}
         exact: set[int] = set()
         heads: dict[int, set[int]] = {}
+        values = tuple(values)
         unique = {value.text.encode("utf-8", "surrogatepass"): value.common for value in values}
         unique = {raw: common for raw, common in unique.items() if piece_size(len(raw))}
-        for raw, common in unique.items():
+        whole = {raw: len(raw) for value in values for raw in _turned(value.text)}
+        for raw, common in (*unique.items(), *whole.items()):
             size = piece_size(len(raw))
             self._add(raw, common, size, pieces.setdefault(size, set()), exact)
             heads.setdefault(_hash(self.veiled(raw[:size])), set()).add(len(raw))
@@ -110,6 +117,13 @@ class Keyed:
             exact.update(self.digest(veiled[offset : offset + PART]) for offset in telling)
             cut = (offset for offset in range(start, end - size + 1) if (offset - start) % (2 * STRIDE) < STRIDE)
             pieces.update(_hash(veiled[offset : offset + size]) for offset in cut)
+
+
+def _turned(text: str) -> Iterator[bytes]:
+    """A longer value that no text is turned for, backwards and in ROT13."""
+    view = View("raw", text)
+    if len(text) >= PIECES[0][0] and not may_be_turned(view):
+        yield from (form.text.encode("utf-8", "surrogatepass") for form in both_turned(view))
 
 
 def piece_size(length: int) -> int:
