@@ -61,20 +61,16 @@ def views(given: str | View, *, plain: bool = False) -> Iterator[View]:
 
 
 def sheets(given: str | View, *, plain: bool = False) -> Iterator[Sheet]:
-    """The same, short ones together."""
+    """The same, several short ones on one sheet. Raises Expanded."""
     shown = _Shown(given if isinstance(given, View) else View("raw", given))
     yield from together(shown.forms())
     if plain:
         return
     is_new = _New()
-    encoded: list[View] = []
     for sheet in together(_guessed(shown, is_new)):
         yield sheet
         if possible := encodings(sheet.text):
-            for view, _ in sheet.forms:
-                encoded += _encoded(view, possible, is_new)
-    if encoded:
-        yield from together(encoded)
+            yield from together(form for view, _ in sheet.forms for form in _encoded(view, possible, is_new))
 
 
 class _Shown:
@@ -126,7 +122,7 @@ def _guessed(shown: _Shown, is_new: _New) -> Iterator[View]:
 
 
 def _apart(wholes: Sequence[View], apart: Sequence[View]) -> Iterator[View]:
-    """Forms of both in which something was turned or spelled out, and of the latter, in which it was put together."""
+    """Forms of some wholes in which something was put together, and of all in which it was turned or spelled out."""
     for whole in apart:
         yield from joined(whole)
     for whole in wholes:
@@ -136,7 +132,8 @@ def _apart(wholes: Sequence[View], apart: Sequence[View]) -> Iterator[View]:
 
 
 def _encoded(view: View, possible: Collection[str], is_new: _New) -> Iterator[View]:
-    """What is encoded in a form that was guessed, and that turned; in one that was turned and put together, nothing."""
+    """What is encoded in a form that was guessed, and the same turned. One that was turned and then put together is
+    not looked into."""
     if view.of is not None and view.of.name in TURNED:
         return
     yield from (layers := list(_layers(view, LAYERS_INSIDE, possible)))
@@ -193,8 +190,11 @@ def _changed(view: View, before: View) -> View:
 
 
 def _layers(view: View, most: int, possible: Collection[str] | None = None) -> Iterator[View]:
-    """Of the first one only what is possible is looked for. Raises Expanded when there is still an encoding after so
-    many."""
+    """A form without the outermost encoding, without the next, and so on; `possible` are those of the form itself.
+
+    Raises:
+        Expanded: there is still an encoding after as many as a text may have.
+    """
     for _ in range(most):
         inner = unwrapped(view, possible)
         if inner is None:

@@ -16,9 +16,7 @@ _HALF = str.maketrans(
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_-])(?=[a-z_-]{0,15}[A-Z0-9])(?=[A-Z0-9_-]{0,15}[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}"
 )
-"""Without a longer word of mixed letters, and without an address, there is nothing to turn."""
-
-
+"""How a longer word of mixed letters begins."""
 _PLAIN_PART = (
     "(?>(?:[A-Z]?[a-z]{2,11}(?:[A-Z][a-z]{2,11}){0,2}(?:[A-Z]{2,3})?[0-9]{0,3}|[a-z][0-9]{0,3}"
     "|[A-Z]{1,6}[0-9]{0,4}[A-Z]{0,2}|[0-9]{1,8}[A-Za-z]{0,3}|[a-z][0-9]{1,2}[a-z][0-9]{1,2})(?![A-Za-z0-9]))"
