@@ -24,6 +24,7 @@ from sparkgate.policy.known.formats import READERS
 from sparkgate.policy.known.sources import FOLDERS, SOURCES, Places, Source
 from sparkgate.policy.known.values import KnownValues
 from sparkgate.policy.samples import fill
+from sparkgate.policy.views import views
 
 KEY = b"a key of the tests, 32 bytes long"
 VALUE = fill("kq{mixed:34}")
@@ -119,11 +120,24 @@ def test_a_credential_is_known_from_every_file_of_the_table(source: Source, tmp_
 
 
 @pytest.mark.parametrize("turn", [lambda text: text[::-1], lambda text: codecs.encode(text, "rot13")])
-def test_a_value_of_words_is_known_backwards_and_in_other_letters(turn: Callable[[str], str], tmp_path: Path) -> None:
-    environ = {"VAULT_PHRASE": "correct-horse-battery-staple"}
-    values = KnownValues(KEY, Places(a_home(tmp_path), environ, env=("VAULT_*",)))
-    text = f"why is {turn('correct-horse-battery-staple')} refused"
-    assert ids(values.find(form(text), soon())) == {"known-value"}
+@pytest.mark.parametrize(
+    "value",
+    [
+        "correct-horse-battery-staple",
+        "correcT-horsE-batterY-staplE-9",
+        "9winter-garden-bicycle-7x",
+        "alphaB-2025-gardenZ-77",
+        "Qwen3-Coder-30B-A3B-Instruct",
+        "7K2-9Q4-X1Z-88",
+    ],
+)
+@pytest.mark.parametrize("frame", ["why is {} refused", "why region-{} fails", "Qwen3-Coder-480B-A35B-Instruct {}"])
+def test_a_value_of_words_or_short_groups_is_known_backwards_and_in_other_letters(
+    frame: str, value: str, turn: Callable[[str], str], tmp_path: Path
+) -> None:
+    values = KnownValues(KEY, Places(a_home(tmp_path), {"VAULT_PHRASE": value}, env=("VAULT_*",)))
+    text = frame.format(turn(value))
+    assert "known-value" in {name for view in views(text) for name in ids(values.find(view, soon()))}
     assert values.count == 1
 
 

@@ -318,6 +318,24 @@ def test_one_edit_is_one_letter_or_one_swap(a: str, b: str, close: bool) -> None
 # -- the file
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("scimanyD xillerB lawsuit", "[name] lawsuit"),
+        ("scimanyd-xillerb-2025", "[name]-2025"),
+        ("Oeryyvk Qlanzvpf lawsuit", "[name] lawsuit"),
+        ("oeryyvk-qlanzvpf-2025", "[name]-2025"),
+        ("Cebwrpg Jbbqynex", "[name]"),
+        ("green terrace", "green terrace"),
+    ],
+)
+def test_a_longer_name_is_found_backwards_and_in_other_letters(text: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "terms.toml"
+    names = ("Brellix Dynamics", "Project Woodlark", "Terra", "Alder")
+    path.write_text("".join(f'[[term]]\nname = "{name}"\n' for name in names), encoding="utf-8")
+    assert released(load_terms(path), text) == expected
+
+
 def test_the_file_gives_ids_verdicts_forms_and_near_words(tmp_path: Path) -> None:
     path = tmp_path / "terms.toml"
     path.write_text(

@@ -35,6 +35,8 @@ QUERIES = (
     "2.9.0+cu130 driver 580.95.05, does FlashInfer 0.4 support sm_121a or must I build it from source",
 )
 ODD_QUERIES = (
+    "vllm serve Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8 --tensor-parallel-size 2 --max-model-len 131072 throws CUDA out "
+    "of memory on DGX Spark, which settings do people use",
     "Qwen3-Coder-480B-A35B-Instruct-FP8 memory requirement",
     "https://github.com/ggml-org/llama.cpp/commit/be004b4ba345b13e3857874be6aa79a7defb0505",
     "https://download.example.org/whl/cu130/torch-2.9.0-cp312-cp312-manylinux_2_28_aarch64.whl",

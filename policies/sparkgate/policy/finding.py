@@ -22,7 +22,11 @@ class Overrun(Exception):
 
 
 class Detector(Protocol):
-    """Finds what must not leave in one form of a text. It never keeps a text, and never raises but `Overrun`."""
+    """Finds what must not leave in one form of a text. It never keeps a text, and never raises but `Overrun`.
+
+    One that looks at every form finds something in a line by itself only if it finds something in lines of which it is
+    one: forms are looked at together first (`suspects`).
+    """
 
     def find(self, view: View, deadline: float) -> list[Finding]:
         """Every accepted match, as indices in this form; `deadline` is in seconds of time.monotonic."""

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from sparkgate.policy.finding import Finding, Label, Overrun
+from sparkgate.policy.forms.turns import both_turned
 from sparkgate.policy.forms.view import View
 from sparkgate.policy.names.fold import BASE, DIGRAPH, has_digraphs
 from sparkgate.policy.names.index import Index
@@ -134,14 +135,16 @@ def _term(table: Mapping[str, Any], path: Path, number: int) -> Term:
         raise RuleError(f"{where}: verdict is redact, ask or block")
     near = tuple(word.casefold() for word in _texts(table, "near", where))
     forms = (normal(name), *_texts(table, "forms", where))
-    forms += tuple(form[::-1] for form in forms if _is_told_backwards(form))
+    forms += tuple(other for form in forms for other in _turned(form))
     return Term(Label(f"term-{number}", "client", verdict, "[name]", WHY), forms, near)
 
 
-def _is_told_backwards(form: str) -> bool:
-    """A longer name is, unless it then is an ordinary word."""
-    words = form[::-1].casefold().split()
-    return sum(map(len, words)) >= TURNED_CHARS and form.isascii() and not any(map(is_common, words))
+def _turned(form: str) -> Iterator[str]:
+    """A longer name backwards and in ROT13, unless it then is an ordinary word."""
+    for turned in both_turned(View("raw", form)) if form.isascii() else ():
+        words = turned.text.casefold().split()
+        if sum(map(len, words)) >= TURNED_CHARS and not any(map(is_common, words)):
+            yield turned.text
 
 
 def _texts(table: Mapping[str, Any], key: str, where: str) -> Iterator[str]:

@@ -257,7 +257,7 @@ def encodings(view: View) -> list[str]:
 def unwrapped(view: View, names: Collection[str] | None = None) -> View | None:
     """The form without one layer of these encodings, and of others that they hide; None when there is none.
 
-    Without names, of those that may be there.
+    Without names, of those that may be there; of those named it is tried whether they are.
     """
     names = encodings(view) if names is None else names
     if not names:

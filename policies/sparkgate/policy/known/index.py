@@ -31,6 +31,7 @@ STRIDE = 4
 PART = 15
 """Bytes of a part that counts: 60 % of the shortest value that has parts, and less than 16."""
 LONG = 24
+SHORTEST_TURNED = 8
 EDGE = 256
 """Of a longer value, parts are taken from this many bytes at either end."""
 PIECES = ((11, 8), (7, 4), (6, 3))
@@ -87,7 +88,7 @@ class Keyed:
     def digests(self, values: Iterable[Value]) -> Digests:
         """All that is kept of these values; values of less than six bytes are passed over.
 
-        One that no text is turned for, as it reads like words, is known turned as a whole.
+        One for which no text would be turned is known backwards and in ROT13 as well, as a whole.
         """
         pieces: dict[int, set[int]] = {}
         exact: set[int] = set()
@@ -96,7 +97,7 @@ class Keyed:
         unique = {value.text.encode("utf-8", "surrogatepass"): value.common for value in values}
         unique = {raw: common for raw, common in unique.items() if piece_size(len(raw))}
         whole = {raw: len(raw) for value in values for raw in _turned(value.text)}
-        for raw, common in (*unique.items(), *whole.items()):
+        for raw, common in (whole | unique).items():
             size = piece_size(len(raw))
             self._add(raw, common, size, pieces.setdefault(size, set()), exact)
             heads.setdefault(_hash(self.veiled(raw[:size])), set()).add(len(raw))
@@ -120,10 +121,10 @@ class Keyed:
 
 
 def _turned(text: str) -> Iterator[bytes]:
-    """A longer value that no text is turned for, backwards and in ROT13."""
-    view = View("raw", text)
-    if len(text) >= PIECES[0][0] and not may_be_turned(view):
-        yield from (form.text.encode("utf-8", "surrogatepass") for form in both_turned(view))
+    """A value of eight characters and more as it would be missed: turned, in a text that is not turned for it."""
+    for form in both_turned(View("raw", text)) if len(text) >= SHORTEST_TURNED else ():
+        if not may_be_turned(View("raw", form.text)):
+            yield form.text.encode("utf-8", "surrogatepass")
 
 
 def piece_size(length: int) -> int:
