@@ -22,6 +22,7 @@ from sparkgate.policy.code.signs import Signs, signs
 from sparkgate.policy.code.statements import statements
 from sparkgate.policy.finding import Finding, Label, Overrun
 from sparkgate.policy.forms.view import View
+from sparkgate.policy.literals import any_of
 
 DEFINED = 5
 UNDEFINED = 7
@@ -86,6 +87,7 @@ STATEMENT_SIGNS = (
     ":= ",
 )
 """A line with code in it has two of these, and each of the latter has one of `;={`."""
+_has_a_sign = any_of(STATEMENT_SIGNS)
 
 
 @dataclass(slots=True)
@@ -127,8 +129,8 @@ class CodeDetector:
         _check(deadline)
         found += [Finding(CODE, *span) for span in statements(text, self._signs)]
         for label, spans in self._shapes(view):
-            _check(deadline)
             found += [Finding(label, *span) for span in joined(spans)]
+            _check(deadline)
         return found
 
     def _shapes(self, view: View) -> Iterator[tuple[Label, Iterable[Span]]]:
@@ -182,7 +184,7 @@ def line_score(body: str, table: Signs) -> tuple[str, int, bool] | None:
 
 def _is_dense(body: str) -> bool:
     found = sum(map(body.__contains__, STATEMENT_WORDS))
-    if "=" in body or ";" in body or "{" in body:
+    if ("=" in body or ";" in body or "{" in body) and _has_a_sign(body):
         found += sum(map(body.__contains__, STATEMENT_SIGNS))
     return found > 1
 
