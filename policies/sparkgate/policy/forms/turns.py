@@ -18,7 +18,7 @@ _HALF = str.maketrans(
 _TOKEN = re.compile("(?<![A-Za-z0-9_-])(?=[a-z_-]*[A-Z0-9])(?=[A-Z0-9_-]*[a-z]|[A-Z0-9]{16})[A-Za-z0-9_-]{16}")
 """How a longer word of mixed letters begins, or one of capitals and digits."""
 _TOKEN_REST = re.compile("[A-Za-z0-9_-]*")
-_RUN = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[_-]+")
+_RUN = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SHORT = 2
 """Letters of a run that may be anything: sizes, versions, kinds of numbers."""
 MOST_ODD = 15
@@ -46,8 +46,8 @@ TURNED = ("reversed", "rot13")
 
 
 def turned(view: View) -> Iterator[View]:
-    """Both, where that may bring something to light."""
-    if may_be_turned(view) or (view.name in JOIN_NAMES and view.of is not None and may_be_turned(view.of)):
+    """Both, where that may bring something to light; what was put together, where its parts may be turned as well."""
+    if view.told(may_be_turned) or (view.name in JOIN_NAMES and view.of is not None and view.of.told(may_be_turned)):
         yield from both_turned(view)
 
 
@@ -70,10 +70,11 @@ def may_be_turned(view: View) -> bool:
 def _tokens(view: View) -> Iterator[str]:
     """Each token, with a sign wherever something was put together or taken off in it."""
     text, begins = view.text, view.begins
-    for match in _TOKEN.finditer(text):
-        start, end = match.start(), _TOKEN_REST.match(text, match.end()).end()  # type: ignore[union-attr]
-        cuts = [start, *begins[bisect_right(begins, start) : bisect_left(begins, end)], end]
-        yield "-".join([text[one:other] for one, other in pairwise(cuts)])
+    for run in view.long_runs:
+        for match in _TOKEN.finditer(text, *run):
+            start, end = match.start(), _TOKEN_REST.match(text, match.end()).end()  # type: ignore[union-attr]
+            cuts = [start, *begins[bisect_right(begins, start) : bisect_left(begins, end)], end]
+            yield "-".join([text[one:other] for one, other in pairwise(cuts)])
 
 
 def is_name_word(word: str) -> bool:
@@ -82,12 +83,11 @@ def is_name_word(word: str) -> bool:
 
 
 def is_named(token: str) -> bool:
-    """Whether a token of letters, digits, _ and - is made of known words, with little between them."""
+    """Whether a token of letters, digits and signs is made of known words, with little between them."""
     odd = 0
     for run in _RUN.findall(token):
-        if run.isalpha() and len(run) > _SHORT:
-            if not is_name_word(run.lower()):
-                return False
-        elif run.isalnum():
+        if len(run) <= _SHORT or run.isdigit():
             odd += len(run)
+        elif not is_name_word(run.lower()):
+            return False
     return odd <= MOST_ODD

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from sparkgate.policy.forms.outline import in_a_row
+from sparkgate.policy.forms.turns import is_named
 from sparkgate.policy.forms.view import Edit, View, rewrite
 
 Gate = Callable[[View], object]
@@ -166,12 +167,12 @@ def _runs(text: str, pattern: re.Pattern[str], decode: Callable[[str], bytes]) -
 def _base64(view: View) -> Iterator[Edit]:
     """Words of either alphabet, and their parts where both are mixed, as in a path.
 
-    Text in base64 has a capital in nearly every group of four.
+    Text in base64 has a capital in nearly every group of four, and is no name of known words.
     """
     text = view.text
     for start, _ in view.long_runs:
         word = _BASE64.match(text, start)
-        if word is None or word[0].islower():
+        if word is None or word[0].islower() or is_named(word[0]):
             continue
         found = list(_from_base64(text, *word.span()))
         if not found and {*"+/"} & {*word[0]} and {*"_-"} & {*word[0]}:
@@ -212,10 +213,9 @@ def _dumped(view: View) -> bool:
 
 
 def _in_base32(view: View) -> bool:
-    outlines = view.outlines
-    return (
-        bool(view.runs) and _LONG_WORD in outlines["words"] and any(run in outlines[one] for one, run in _BASE32_RUNS)
-    )
+    if not view.runs or _LONG_WORD not in view.outlines["words"]:
+        return False
+    return any(run in view.outlines[name] for name, run in _BASE32_RUNS)
 
 
 def _in_base85(view: View) -> bool:

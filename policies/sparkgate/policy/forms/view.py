@@ -67,6 +67,13 @@ class View:
     begins: tuple[int, ...] = ()
     pieces: tuple[tuple[int, int, bool], ...] = ()
 
+    def told(self, tell: Callable[[View], bool]) -> bool:
+        """What somebody else tells of it, told once as well."""
+        kept: dict[object, bool] = self.__dict__.setdefault("_told", {})
+        if tell not in kept:
+            kept[tell] = tell(self)
+        return kept[tell]
+
     @once
     def raw(self) -> bytes:
         """In UTF-8; half of a surrogate pair as three bytes."""
