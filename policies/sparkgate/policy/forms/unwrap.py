@@ -219,7 +219,7 @@ def _in_base32(view: View) -> bool:
 
 
 def _in_base85(view: View) -> bool:
-    return not _BASE85_SIGNS.isdisjoint(view.signs) and bool(_BASE85.search(view.long_words))
+    return not _BASE85_SIGNS.isdisjoint(view.signs) and bool(_BASE85.search(view.odd_words))
 
 
 def _in_octets(view: View) -> bool:

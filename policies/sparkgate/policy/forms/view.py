@@ -117,9 +117,9 @@ class View:
         return self.raw.translate(None, _NO_SIGNS)
 
     @once
-    def long_words(self) -> str:
-        """The words that are long enough for an encoding, with blanks between them."""
-        return " ".join([word for word in self.text.split() if len(word) >= WORD_CHARS])
+    def odd_words(self) -> str:
+        """The words that are long enough for an encoding and hold a sign, with blanks between them."""
+        return " ".join([word for word in self.text.split() if len(word) >= WORD_CHARS and not word.isalnum()])
 
     @once
     def long_runs(self) -> list[tuple[int, int]]:
