@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep
 
 from sparkgate.clients.registering.exchange import exchange
 from sparkgate.clients.registering.reading import Found
 from sparkgate.clients.registering.refusal import Changed, Refused
 
 NEW_FILE = 0o600
+PATIENCE_S, PAUSE_S = 2.0, 0.001
+"""How long another one of ours is waited for, and between two looks: it takes a few milliseconds."""
 
 
 def replace(found: Found, data: bytes) -> None:
@@ -30,7 +34,8 @@ def replace(found: Found, data: bytes) -> None:
                 _create(fresh, found.real)
             else:
                 _like(found.real, fresh)
-                _swap(fresh, found.real, found.data, data)
+                with _alone(found.real.parent):
+                    _swap(fresh, found.real, found.data, data)
             _flush_folder(found.real.parent)
     except FileNotFoundError as error:
         raise Changed from error
@@ -48,10 +53,11 @@ def remove(found: Found) -> None:
     try:
         with _beside(found.real, b"") as aside:
             aside.unlink()
-            found.real.rename(aside)
-            if aside.read_bytes() != found.data:
-                _create(aside, found.real)
-                raise Changed
+            with _alone(found.real.parent):
+                found.real.rename(aside)
+                if aside.read_bytes() != found.data:
+                    _create(aside, found.real)
+                    raise Changed
             _flush_folder(found.real.parent)
     except FileNotFoundError as error:
         raise Changed from error
@@ -82,6 +88,33 @@ def _beside(real: Path, data: bytes) -> Iterator[Path]:
         yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other of ours between a look and what it allows; a writer who does not ask is met by `give_back`.
+
+    Two that exchange at once could each take the text of a third for what the other one had read.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    until_s = monotonic() + PATIENCE_S
+    try:
+        while not _locked(handle) and monotonic() < until_s:
+            sleep(PAUSE_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Whether there is nothing to wait for: it is ours, or the file system knows no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _create(fresh: Path, real: Path) -> None:
