@@ -204,13 +204,19 @@ def locked(file: Path, patience_s: float = PATIENCE_S) -> Iterator[Record]:
     except OSError as error:
         raise Refused(f"cannot use {file.parent}: {error}") from error
     try:
-        _wait_for(lock, patience_s)
+        wait_for(lock, patience_s)
         yield load(file)
     finally:
         os.close(lock)
 
 
-def _wait_for(lock: int, patience_s: float) -> None:
+def wait_for(lock: int, patience_s: float) -> None:
+    """Hold an open file alone, until it is closed.
+
+    Raises:
+        Refused: another one held it all the while.
+        OSError: its file system knows no locks.
+    """
     end = time.monotonic() + patience_s
     while True:
         try:

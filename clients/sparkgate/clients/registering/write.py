@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
 
 from sparkgate.clients.registering.exchange import exchange
 from sparkgate.clients.registering.reading import Found
+from sparkgate.clients.registering.record import wait_for
 from sparkgate.clients.registering.refusal import Changed, Refused
 
 NEW_FILE = 0o600
-PATIENCE_S, PAUSE_S = 2.0, 0.001
-"""How long another one of ours is waited for, and between two looks: it takes a few milliseconds."""
+PATIENCE_S = 10.0
+"""How long others of ours are waited for: each takes a few milliseconds."""
 
 
 def replace(found: Found, data: bytes) -> None:
@@ -26,7 +25,7 @@ def replace(found: Found, data: bytes) -> None:
 
     Raises:
         Changed: the file is not what was read any more; it is left as the other writer wanted it.
-        Refused: it cannot be written.
+        Refused: it cannot be written, or others of ours are at it all the time.
     """
     try:
         with _beside(found.real, data) as fresh:
@@ -97,24 +96,12 @@ def _alone(folder: Path) -> Iterator[None]:
     Two that exchange at once could each take the text of a third for what the other one had read.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    until_s = monotonic() + PATIENCE_S
     try:
-        while not _locked(handle) and monotonic() < until_s:
-            sleep(PAUSE_S)
+        with contextlib.suppress(OSError):  # where there are no locks, `give_back` is all there is
+            wait_for(handle, PATIENCE_S)
         yield
     finally:
         os.close(handle)
-
-
-def _locked(handle: int) -> bool:
-    """Whether there is nothing to wait for: it is ours, or the file system knows no locks."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _create(fresh: Path, real: Path) -> None:

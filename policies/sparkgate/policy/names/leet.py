@@ -55,17 +55,21 @@ def _halves(spellings: Iterable[str]) -> tuple[str, ...]:
     return tuple(half for text in spellings for size in [(len(text) - 1) // 2] for half in (text[:size], text[-size:]))
 
 
+def _beside(name: Name) -> Iterator[tuple[str, Halves]]:
+    """Each longer spelling of a part, as the gate sees it, and the halves of the other parts."""
+    parts = [[text.translate(_GATE) for text in part] for part in name.parts]
+    for at, part in enumerate(parts):
+        halves = tuple(map(_halves, (*parts[:at], *parts[at + 1 :])))
+        yield from ((text, halves) for text in part if len(text) >= _SHORTEST_PART)
+
+
 class Leet:
     """The other readings of texts in which a word may be a part of a name."""
 
     def __init__(self, names: Iterable[Name]) -> None:
         beside: dict[str, list[Halves]] = defaultdict(list)
-        for name in names:
-            parts = [[text.translate(_GATE) for text in part] for part in name.parts]
-            for at, part in enumerate(parts):
-                for text in part:
-                    if len(text) >= _SHORTEST_PART:
-                        beside[text].append(tuple(map(_halves, (*parts[:at], *parts[at + 1 :]))))
+        for text, halves in (found for name in names for found in _beside(name)):
+            beside[text].append(halves)
         self._holds_a_part, self._beside = any_of(beside), Literals(beside)
         self._near = Near(beside, EDITABLE_PART)
         self._has_parts = bool(beside)
